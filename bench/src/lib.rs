@@ -1,0 +1,26 @@
+//! Measurements of the broker as ratios: against floors that do only what cannot be left out, and against
+//! Apache Kafka, in interleaved runs on the same machine. Wall times of a shared machine mean little; CPU
+//! seconds per unit of work, and ratios of runs that alternate, mean more.
+//!
+//! ```text
+//!   suites/*  what is measured and which bound it has to keep
+//!     ├─ load     produces and fetches pre-built batches over raw sockets, with little CPU of its own
+//!     ├─ process  starts servers, reads their CPU time and memory, pins them
+//!     ├─ client   one blocking connection that speaks Kafka
+//!     └─ report   medians, ratios, tables, JSON
+//!   floor      the servers to compare with: one only appends, one only sends a file
+//! ```
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // It measures the real clock and real sockets.
+
+pub mod client;
+pub mod floor;
+pub mod load;
+pub mod process;
+pub mod report;
+pub mod suites;
+
+/// What went wrong, in words: a measurement that fails is told and ends the program.
+pub type Error = Box<dyn std::error::Error + Send + Sync>;
+
+/// The result of everything that talks to a server.
+pub type Result<T> = std::result::Result<T, Error>;

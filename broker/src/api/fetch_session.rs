@@ -1,0 +1,327 @@
+//! Incremental fetch sessions (KIP-227): what a client has asked for, so that it need not repeat it, and what it was
+//! last told, so that only news is sent.
+//!
+//! ```text
+//!   (session id, epoch, changed and forgotten partitions) ──► Sessions ──► the full list to fetch, or an error
+//!   what each partition now looks like                    ──► Sessions ──► is it news?
+//! ```
+//! Owns the cache of sessions. Never reads a log. Pure: the time and random session ids are handed in.
+
+use crate::types::{LeaderEpoch, Offset, TopicId};
+use sillon_protocol::ErrorCode;
+use sillon_runtime::Monotonic;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+/// A session that was used more recently than this is not given up for another client's.
+const KEEP_AT_LEAST: Duration = Duration::from_secs(120);
+/// The session id of a request that has no session.
+pub const NO_SESSION: i32 = 0;
+/// The epoch of the first request of a session, or of one that wants a new session.
+pub const INITIAL_EPOCH: i32 = 0;
+/// The epoch of a request outside of sessions, which also ends the session it names.
+pub const FINAL_EPOCH: i32 = -1;
+
+/// How a request names a topic: by id from version 13 on, by name before.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TopicKey {
+    /// By name.
+    Name(Arc<str>),
+    /// By id.
+    Id(TopicId),
+}
+
+/// How a request names a partition.
+pub type PartitionKey = (TopicKey, i32);
+
+/// What a client wants from one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// From which offset.
+    pub fetch_offset: Offset,
+    /// How many bytes at most.
+    pub max_bytes: i32,
+    /// The leader epoch in which the client believes, [`LeaderEpoch::NONE`] where it does not say.
+    pub current_leader_epoch: LeaderEpoch,
+    /// The epoch of the last record it has, [`LeaderEpoch::NONE`] where it does not say.
+    pub last_fetched_epoch: LeaderEpoch,
+}
+
+/// What a client was last told of a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// The high watermark.
+    pub high_watermark: Offset,
+    /// The log start offset.
+    pub log_start: Offset,
+}
+
+#[derive(Clone, Debug)]
+struct SessionPartition {
+    wanted: Wanted,
+    told: Option<Told>,
+}
+
+#[derive(Debug)]
+struct Session {
+    uses_topic_ids: bool,
+    next_epoch: i32,
+    last_use: Monotonic,
+    partitions: BTreeMap<PartitionKey, SessionPartition>,
+    /// The order in which partitions are served: those that gave records last come last.
+    order: Vec<PartitionKey>,
+}
+
+/// One request's view of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The session that the answer names; [`NO_SESSION`] where there is none.
+    pub session_id: i32,
+    /// Whether partitions without news are left out of the answer.
+    pub incremental: bool,
+    /// All partitions to fetch, in the order in which they are served.
+    pub partitions: Vec<(PartitionKey, Wanted)>,
+}
+
+/// The sessions of a broker.
+#[derive(Debug)]
+pub struct Sessions {
+    slots: usize,
+    sessions: BTreeMap<i32, Session>,
+}
+
+/// The session fields of a fetch request.
+#[derive(Clone, Debug)]
+pub struct SessionRequest {
+    /// Which session.
+    pub session_id: i32,
+    /// Which of its requests.
+    pub epoch: i32,
+    /// Whether topics are named by id.
+    pub uses_topic_ids: bool,
+    /// Partitions that are new or changed (all of them in a full request).
+    pub partitions: Vec<(PartitionKey, Wanted)>,
+    /// Partitions that are no longer wanted.
+    pub forgotten: Vec<PartitionKey>,
+}
+
+impl Sessions {
+    /// Room for so many sessions.
+    pub fn new(slots: usize) -> Sessions {
+        Sessions { slots, sessions: BTreeMap::new() }
+    }
+
+    /// What a request wants. `random_id` gives candidates for a new session's id.
+    ///
+    /// # Errors
+    /// The code for the whole answer: no such session, wrong epoch, topic names where ids were used.
+    pub fn plan(
+        &mut self,
+        request: SessionRequest,
+        now: Monotonic,
+        random_id: impl FnMut() -> i32,
+    ) -> Result<Plan, ErrorCode> {
+        match request.epoch {
+            FINAL_EPOCH => {
+                self.sessions.remove(&request.session_id);
+                Ok(Plan { session_id: NO_SESSION, incremental: false, partitions: request.partitions })
+            }
+            INITIAL_EPOCH => {
+                self.sessions.remove(&request.session_id);
+                Ok(self.start(request, now, random_id))
+            }
+            _ => self.go_on(request, now),
+        }
+    }
+
+    fn start(&mut self, request: SessionRequest, now: Monotonic, mut random_id: impl FnMut() -> i32) -> Plan {
+        if request.partitions.is_empty() || !self.make_room(now) {
+            return Plan { session_id: NO_SESSION, incremental: false, partitions: request.partitions };
+        }
+        let session_id = loop {
+            let candidate = random_id() & i32::MAX;
+            if candidate != NO_SESSION && !self.sessions.contains_key(&candidate) {
+                break candidate;
+            }
+        };
+        let mut session = Session {
+            uses_topic_ids: request.uses_topic_ids,
+            next_epoch: 1,
+            last_use: now,
+            partitions: BTreeMap::new(),
+            order: Vec::with_capacity(request.partitions.len()),
+        };
+        session.want(request.partitions);
+        let partitions = session.wanted();
+        self.sessions.insert(session_id, session);
+        Plan { session_id, incremental: false, partitions }
+    }
+
+    fn go_on(&mut self, request: SessionRequest, now: Monotonic) -> Result<Plan, ErrorCode> {
+        let session = self.sessions.get_mut(&request.session_id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
+        if request.epoch != session.next_epoch {
+            return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
+        }
+        if session.uses_topic_ids != request.uses_topic_ids {
+            return Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR);
+        }
+        session.next_epoch = if session.next_epoch == i32::MAX { 1 } else { session.next_epoch + 1 };
+        session.last_use = now;
+        session.forget(&request.forgotten);
+        session.want(request.partitions);
+        Ok(Plan { session_id: request.session_id, incremental: true, partitions: session.wanted() })
+    }
+
+    /// Notes what an answer tells of a partition, and says whether it has to be in the answer: it has records or an
+    /// error, or what it tells is news.
+    pub fn tell(&mut self, session_id: i32, key: &PartitionKey, told: Told, must_send: bool) -> bool {
+        let Some(partition) = self.sessions.get_mut(&session_id).and_then(|session| session.partitions.get_mut(key))
+        else {
+            return true;
+        };
+        let is_news = partition.told != Some(told);
+        partition.told = Some(told);
+        is_news || must_send
+    }
+
+    /// Partitions that gave records are served last the next time, so that none starves where bytes are limited.
+    pub fn served(&mut self, session_id: i32, served: &BTreeSet<PartitionKey>) {
+        if let Some(session) = self.sessions.get_mut(&session_id) {
+            let (last, first): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut session.order).into_iter().partition(|key| served.contains(key));
+            session.order = first;
+            session.order.extend(last);
+        }
+    }
+
+    /// Whether another session may start, giving up the least recently used one if that is old enough.
+    fn make_room(&mut self, now: Monotonic) -> bool {
+        if self.sessions.len() < self.slots {
+            return true;
+        }
+        let oldest = self.sessions.iter().min_by_key(|(id, session)| (session.last_use, **id));
+        match oldest {
+            Some((id, session)) if now.saturating_since(session.last_use) >= KEEP_AT_LEAST => {
+                let id = *id;
+                self.sessions.remove(&id);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Session {
+    fn want(&mut self, partitions: Vec<(PartitionKey, Wanted)>) {
+        for (key, wanted) in partitions {
+            match self.partitions.get_mut(&key) {
+                Some(partition) => partition.wanted = wanted,
+                None => {
+                    self.order.push(key.clone());
+                    self.partitions.insert(key, SessionPartition { wanted, told: None });
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, forgotten: &[PartitionKey]) {
+        let mut any = false;
+        for key in forgotten {
+            any |= self.partitions.remove(key).is_some();
+        }
+        if any {
+            let partitions = &self.partitions;
+            self.order.retain(|key| partitions.contains_key(key));
+        }
+    }
+
+    fn wanted(&self) -> Vec<(PartitionKey, Wanted)> {
+        self.order.iter().map(|key| (key.clone(), self.partitions[key].wanted)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(partition: i32) -> PartitionKey {
+        (TopicKey::Name("t".into()), partition)
+    }
+
+    fn wanted(offset: i64) -> Wanted {
+        Wanted {
+            fetch_offset: Offset(offset),
+            max_bytes: 100,
+            current_leader_epoch: LeaderEpoch::NONE,
+            last_fetched_epoch: LeaderEpoch::NONE,
+        }
+    }
+
+    fn request(session_id: i32, epoch: i32, partitions: &[(i32, i64)], forgotten: &[i32]) -> SessionRequest {
+        SessionRequest {
+            session_id,
+            epoch,
+            uses_topic_ids: false,
+            partitions: partitions.iter().map(|(p, offset)| (key(*p), wanted(*offset))).collect(),
+            forgotten: forgotten.iter().map(|p| key(*p)).collect(),
+        }
+    }
+
+    fn numbers(plan: &Plan) -> Vec<(i32, i64)> {
+        plan.partitions.iter().map(|((_, p), wanted)| (*p, wanted.fetch_offset.0)).collect()
+    }
+
+    const T0: Monotonic = Monotonic(0);
+
+    #[test]
+    fn a_session_remembers_changes_and_forgets() {
+        let mut sessions = Sessions::new(1);
+        let plan = sessions.plan(request(0, 0, &[(0, 5), (1, 6)], &[]), T0, || 7).unwrap();
+        assert_eq!((plan.session_id, plan.incremental), (7, false));
+        let plan = sessions.plan(request(7, 1, &[(1, 9)], &[]), T0, || 8).unwrap();
+        assert!(plan.incremental);
+        assert_eq!(numbers(&plan), [(0, 5), (1, 9)]);
+        let plan = sessions.plan(request(7, 2, &[], &[0]), T0, || 8).unwrap();
+        assert_eq!(numbers(&plan), [(1, 9)]);
+        assert_eq!(sessions.plan(request(7, 2, &[], &[]), T0, || 8), Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH));
+        let by_id = SessionRequest { uses_topic_ids: true, ..request(7, 3, &[], &[]) };
+        assert_eq!(sessions.plan(by_id, T0, || 8), Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR));
+        let plan = sessions.plan(request(7, FINAL_EPOCH, &[(3, 1)], &[]), T0, || 8).unwrap();
+        assert_eq!((plan.session_id, numbers(&plan)), (NO_SESSION, vec![(3, 1)]));
+        assert_eq!(sessions.plan(request(7, 3, &[], &[]), T0, || 8), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+    }
+
+    #[test]
+    fn only_news_is_sent() {
+        let mut sessions = Sessions::new(1);
+        let plan = sessions.plan(request(0, 0, &[(0, 5)], &[]), T0, || 7).unwrap();
+        let told = |high_watermark| Told { high_watermark: Offset(high_watermark), log_start: Offset(0) };
+        assert!(sessions.tell(plan.session_id, &key(0), told(5), false));
+        assert!(!sessions.tell(plan.session_id, &key(0), told(5), false));
+        assert!(sessions.tell(plan.session_id, &key(0), told(5), true));
+        assert!(sessions.tell(plan.session_id, &key(0), told(6), false));
+    }
+
+    #[test]
+    fn whoever_gave_records_is_served_last_the_next_time() {
+        let mut sessions = Sessions::new(1);
+        sessions.plan(request(0, 0, &[(0, 0), (1, 0), (2, 0)], &[]), T0, || 7).unwrap();
+        sessions.served(7, &BTreeSet::from([key(0)]));
+        let plan = sessions.plan(request(7, 1, &[], &[]), T0, || 8).unwrap();
+        assert_eq!(numbers(&plan), [(1, 0), (2, 0), (0, 0)]);
+    }
+
+    #[test]
+    fn a_full_cache_gives_up_only_old_sessions() {
+        let mut sessions = Sessions::new(1);
+        sessions.plan(request(0, 0, &[(0, 0)], &[]), T0, || 7).unwrap();
+        let soon = T0 + Duration::from_secs(1);
+        assert_eq!(sessions.plan(request(0, 0, &[(0, 0)], &[]), soon, || 8).unwrap().session_id, NO_SESSION);
+        let late = T0 + KEEP_AT_LEAST;
+        assert_eq!(sessions.plan(request(0, 0, &[(0, 0)], &[]), late, || 8).unwrap().session_id, 8);
+        assert_eq!(sessions.plan(request(7, 1, &[], &[]), late, || 9), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+    }
+}

@@ -1,0 +1,104 @@
+//! What each request does: one file per Kafka API, named after it.
+//!
+//! Owns the meaning of requests, and which versions are offered. Never touches a socket (`server`) or a file (`log`).
+
+pub(crate) mod alter_configs;
+pub(crate) mod api_versions;
+pub(crate) mod create_partitions;
+pub(crate) mod create_topics;
+pub(crate) mod delete_records;
+pub(crate) mod delete_topics;
+pub(crate) mod describe_cluster;
+pub(crate) mod describe_configs;
+pub(crate) mod describe_log_dirs;
+pub(crate) mod describe_topic_partitions;
+pub(crate) mod fetch;
+pub mod fetch_session;
+pub(crate) mod incremental_alter_configs;
+pub(crate) mod init_producer_id;
+pub(crate) mod list_offsets;
+pub(crate) mod metadata;
+pub(crate) mod offset_for_leader_epoch;
+pub(crate) mod produce;
+
+use crate::{
+    broker::Broker,
+    metadata::MetadataError,
+    server::dispatch::Client,
+    types::LeaderEpoch,
+};
+use sillon_protocol::{ApiKey, ErrorCode};
+
+/// The APIs that are offered.
+const OFFERED: &[ApiKey] = &[
+    ApiKey::Produce,
+    ApiKey::Fetch,
+    ApiKey::ListOffsets,
+    ApiKey::Metadata,
+    ApiKey::ApiVersions,
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::DeleteRecords,
+    ApiKey::InitProducerId,
+    ApiKey::OffsetForLeaderEpoch,
+    ApiKey::DescribeConfigs,
+    ApiKey::AlterConfigs,
+    ApiKey::DescribeLogDirs,
+    ApiKey::CreatePartitions,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::DescribeCluster,
+    ApiKey::DescribeTopicPartitions,
+];
+
+/// Everything a client may do to a topic, as a bit field of Kafka's operations: read, write, create, delete, alter,
+/// describe, describe configs, alter configs. There is no authorizer, so everything is allowed.
+const ALL_TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11;
+/// Likewise for the cluster: create, cluster action, describe configs, alter configs, idempotent write, alter, describe.
+const ALL_CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
+
+/// Where this broker is to be reached by a client, as host and port. Where no host is advertised it is the address
+/// through which the client came.
+fn endpoint(broker: &Broker, client: &Client) -> (String, i32) {
+    let listeners = &broker.config().listeners;
+    let index = listeners.iter().position(|listener| listener.port == client.local.port()).unwrap_or(0);
+    let advertised = broker.advertised().get(index).or(broker.advertised().first()).expect("there is a listener");
+    let host = match advertised.host.as_str() {
+        "" | "0.0.0.0" | "::" => client.local.ip().to_string(),
+        host => host.to_owned(),
+    };
+    (host, i32::from(advertised.port))
+}
+
+/// The code for a refused change of the metadata.
+fn metadata_error_code(error: &MetadataError) -> ErrorCode {
+    match error {
+        MetadataError::InvalidTopicName(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
+        MetadataError::TopicExists(_) => ErrorCode::TOPIC_ALREADY_EXISTS,
+        MetadataError::UnknownTopic => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+        MetadataError::Conflict => ErrorCode::CONCURRENT_TRANSACTIONS,
+        MetadataError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
+    }
+}
+
+/// Compares the leader epoch that a client believes in with the true one (KIP-320).
+fn check_leader_epoch(claimed: i32, true_epoch: LeaderEpoch) -> Result<(), ErrorCode> {
+    match claimed {
+        -1 => Ok(()),
+        claimed if claimed < true_epoch.0 => Err(ErrorCode::FENCED_LEADER_EPOCH),
+        claimed if claimed > true_epoch.0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claimed_leader_epoch_is_compared() {
+        assert_eq!(check_leader_epoch(-1, LeaderEpoch(3)), Ok(()));
+        assert_eq!(check_leader_epoch(3, LeaderEpoch(3)), Ok(()));
+        assert_eq!(check_leader_epoch(2, LeaderEpoch(3)), Err(ErrorCode::FENCED_LEADER_EPOCH));
+        assert_eq!(check_leader_epoch(4, LeaderEpoch(3)), Err(ErrorCode::UNKNOWN_LEADER_EPOCH));
+    }
+}

@@ -1,0 +1,341 @@
+//! Every configuration key that this broker honours, as one table: name, type, default, range, meaning.
+//! Owns the table and the checking of a single value; never holds a configuration.
+
+/// What values a key takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// `true` or `false`.
+    Boolean,
+    /// A 32-bit number in a range.
+    Int(i32, i32),
+    /// A 64-bit number in a range.
+    Long(i64, i64),
+    /// A number from 0 to 1.
+    Ratio,
+    /// One of these words.
+    Enum(&'static [&'static str]),
+    /// A comma-separated list of these words.
+    List(&'static [&'static str]),
+    /// Any text.
+    Text,
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Kafka's name for it.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// The value where nobody sets it.
+    pub default: &'static str,
+    /// What it does, in one sentence.
+    pub documentation: &'static str,
+    /// For a topic's key: the broker's key that gives its default. Empty for a broker's key.
+    pub broker_synonym: &'static str,
+    /// Whether it can be changed while the broker runs.
+    pub dynamic: bool,
+}
+
+const fn topic(
+    name: &'static str,
+    broker_synonym: &'static str,
+    kind: Kind,
+    default: &'static str,
+    documentation: &'static str,
+) -> Key {
+    Key { name, kind, default, documentation, broker_synonym, dynamic: true }
+}
+
+const fn broker(name: &'static str, kind: Kind, default: &'static str, documentation: &'static str) -> Key {
+    Key { name, kind, default, documentation, broker_synonym: "", dynamic: false }
+}
+
+const LONG_MAX: &str = "9223372036854775807";
+const ANY_LONG: Kind = Kind::Long(i64::MIN, i64::MAX);
+const NOT_NEGATIVE: Kind = Kind::Long(0, i64::MAX);
+/// The codecs of `compression.type`.
+pub const COMPRESSION_TYPES: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
+/// The values of `message.timestamp.type`.
+pub const TIMESTAMP_TYPES: &[&str] = &["CreateTime", "LogAppendTime"];
+
+/// The keys of a topic. Defaults are Kafka's.
+pub const TOPIC_KEYS: &[Key] = &[
+    topic(
+        "cleanup.policy",
+        "log.cleanup.policy",
+        Kind::List(&["delete"]),
+        "delete",
+        "What is done with old segments: delete them when they are past retention. Compaction is not available yet.",
+    ),
+    topic(
+        "compression.type",
+        "compression.type",
+        Kind::Enum(COMPRESSION_TYPES),
+        "producer",
+        "The codec batches are stored with; `producer` keeps the producer's.",
+    ),
+    topic(
+        "file.delete.delay.ms",
+        "log.segment.delete.delay.ms",
+        NOT_NEGATIVE,
+        "60000",
+        "How long a removed segment's files stay on disk for fetches that still read them.",
+    ),
+    topic(
+        "flush.messages",
+        "log.flush.interval.messages",
+        Kind::Long(1, i64::MAX),
+        LONG_MAX,
+        "After how many records the log is synced to disk; 1 syncs before each acknowledgement.",
+    ),
+    topic(
+        "flush.ms",
+        "log.flush.interval.ms",
+        NOT_NEGATIVE,
+        LONG_MAX,
+        "After how long an appended record is synced to disk.",
+    ),
+    topic(
+        "index.interval.bytes",
+        "log.index.interval.bytes",
+        Kind::Int(0, i32::MAX),
+        "4096",
+        "How many bytes of log lie between two entries of the offset index.",
+    ),
+    topic(
+        "max.message.bytes",
+        "message.max.bytes",
+        Kind::Int(0, i32::MAX),
+        "1048588",
+        "The largest record batch that is accepted, after compression.",
+    ),
+    topic(
+        "message.timestamp.after.max.ms",
+        "log.message.timestamp.after.max.ms",
+        NOT_NEGATIVE,
+        "3600000",
+        "How far in the future a record's time stamp may lie.",
+    ),
+    topic(
+        "message.timestamp.before.max.ms",
+        "log.message.timestamp.before.max.ms",
+        NOT_NEGATIVE,
+        LONG_MAX,
+        "How far in the past a record's time stamp may lie.",
+    ),
+    topic(
+        "message.timestamp.type",
+        "log.message.timestamp.type",
+        Kind::Enum(TIMESTAMP_TYPES),
+        "CreateTime",
+        "Whether records keep their producer's time stamp or get the broker's.",
+    ),
+    topic(
+        "min.insync.replicas",
+        "min.insync.replicas",
+        Kind::Int(1, i32::MAX),
+        "1",
+        "How many replicas must be in sync for acks=all to be accepted.",
+    ),
+    topic(
+        "retention.bytes",
+        "log.retention.bytes",
+        ANY_LONG,
+        "-1",
+        "How large a partition may grow before its oldest segments are deleted; -1 for no limit.",
+    ),
+    topic(
+        "retention.ms",
+        "log.retention.ms",
+        Kind::Long(-1, i64::MAX),
+        "604800000",
+        "How long records are kept; -1 for ever.",
+    ),
+    topic(
+        "segment.bytes",
+        "log.segment.bytes",
+        Kind::Int(14, i32::MAX),
+        "1073741824",
+        "How large a segment grows before the log rolls to a new one.",
+    ),
+    topic(
+        "segment.index.bytes",
+        "log.index.size.max.bytes",
+        Kind::Int(4, i32::MAX),
+        "10485760",
+        "How large a segment's index grows before the log rolls to a new segment.",
+    ),
+    topic(
+        "segment.ms",
+        "log.roll.ms",
+        Kind::Long(1, i64::MAX),
+        "604800000",
+        "How old a segment grows before the log rolls to a new one.",
+    ),
+    topic(
+        "unclean.leader.election.enable",
+        "unclean.leader.election.enable",
+        Kind::Boolean,
+        "false",
+        "Whether a replica that is not in sync may lead when no other can, at the cost of records.",
+    ),
+];
+
+/// The keys of a broker that are not the defaults of a topic's keys.
+pub const BROKER_KEYS: &[Key] = &[
+    broker(
+        "advertised.listeners",
+        Kind::Text,
+        "",
+        "The addresses that clients are told to use; empty for those of `listeners`.",
+    ),
+    broker(
+        "auto.create.topics.enable",
+        Kind::Boolean,
+        "true",
+        "Whether a topic is created when a client first asks for it.",
+    ),
+    broker("broker.id", Kind::Int(0, i32::MAX), "0", "This broker's number in the cluster (also `node.id`)."),
+    broker(
+        "connections.max.idle.ms",
+        Kind::Long(1, i64::MAX),
+        "600000",
+        "After how long a connection without requests is closed.",
+    ),
+    broker("default.replication.factor", Kind::Int(1, 32767), "1", "How many replicas a topic gets that names none."),
+    broker("delete.topic.enable", Kind::Boolean, "true", "Whether topics can be deleted."),
+    broker(
+        "fetch.max.bytes",
+        Kind::Int(1024, i32::MAX),
+        "57671680",
+        "The most that one fetch answer carries, whatever the client allows.",
+    ),
+    broker(
+        "listeners",
+        Kind::Text,
+        "PLAINTEXT://127.0.0.1:9092",
+        "Where to listen, as PLAINTEXT://host:port; an empty host is every address of the machine.",
+    ),
+    broker("log.dirs", Kind::Text, "data/sillon", "The directories that hold the logs, comma-separated (also `log.dir`)."),
+    broker(
+        "log.flush.offset.checkpoint.interval.ms",
+        Kind::Int(1, i32::MAX),
+        "60000",
+        "How often the recovery points are written to their checkpoint.",
+    ),
+    broker(
+        "log.flush.scheduler.interval.ms",
+        Kind::Long(1, i64::MAX),
+        "1000",
+        "How often logs are looked at whose `flush.ms` has passed.",
+    ),
+    broker(
+        "log.retention.check.interval.ms",
+        Kind::Long(1, i64::MAX),
+        "300000",
+        "How often logs are looked at for segments past retention.",
+    ),
+    broker(
+        "max.incremental.fetch.session.cache.slots",
+        Kind::Int(0, i32::MAX),
+        "1000",
+        "How many incremental fetch sessions are kept.",
+    ),
+    broker("num.partitions", Kind::Int(1, i32::MAX), "1", "How many partitions a topic gets that names no number."),
+    broker(
+        "producer.id.expiration.ms",
+        Kind::Int(1, i32::MAX),
+        "86400000",
+        "After how long without a write an idempotent producer is forgotten.",
+    ),
+    broker(
+        "replica.high.watermark.checkpoint.interval.ms",
+        Kind::Long(1, i64::MAX),
+        "5000",
+        "How often the high watermarks are written to their checkpoint.",
+    ),
+    broker(
+        "socket.request.max.bytes",
+        Kind::Int(1, i32::MAX),
+        "104857600",
+        "The largest request that is read; a larger one closes the connection.",
+    ),
+];
+
+impl Key {
+    /// Checks a value. The text of an error says what is allowed.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words that follow "Invalid value X for configuration Y: ".
+    pub fn check(&self, value: &str) -> Result<(), String> {
+        match self.kind {
+            Kind::Boolean if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") => Ok(()),
+            Kind::Boolean => Err("true or false is expected".to_owned()),
+            Kind::Int(low, high) => check_number(value, i64::from(low), i64::from(high)),
+            Kind::Long(low, high) => check_number(value, low, high),
+            Kind::Ratio => match value.parse::<f64>() {
+                Ok(number) if (0.0..=1.0).contains(&number) => Ok(()),
+                _ => Err("a number from 0 to 1 is expected".to_owned()),
+            },
+            Kind::Enum(words) if words.contains(&value) => Ok(()),
+            Kind::Enum(words) => Err(format!("one of {} is expected", words.join(", "))),
+            Kind::List(words) => match value.split(',').map(str::trim).find(|word| !words.contains(word)) {
+                None => Ok(()),
+                Some("compact") if self.name == "cleanup.policy" || self.name == "log.cleanup.policy" => {
+                    Err("compaction is not available in this version; only delete is".to_owned())
+                }
+                Some(_) => Err(format!("a list of {} is expected", words.join(", "))),
+            },
+            Kind::Text => Ok(()),
+        }
+    }
+}
+
+fn check_number(value: &str, low: i64, high: i64) -> Result<(), String> {
+    match value.parse::<i64>() {
+        Ok(number) if (low..=high).contains(&number) => Ok(()),
+        Ok(_) if high == i64::MAX || high == i64::from(i32::MAX) => Err(format!("at least {low} is expected")),
+        Ok(_) => Err(format!("a number from {low} to {high} is expected")),
+        Err(_) => Err("a whole number is expected".to_owned()),
+    }
+}
+
+/// The topic key of that name.
+pub fn topic_key(name: &str) -> Option<&'static Key> {
+    TOPIC_KEYS.iter().find(|key| key.name == name)
+}
+
+/// The key of a broker of that name, with the topic key whose default it gives, if it gives one.
+pub fn broker_key(name: &str) -> Option<&'static Key> {
+    BROKER_KEYS.iter().find(|key| key.name == name).or_else(|| TOPIC_KEYS.iter().find(|key| key.broker_synonym == name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_default_is_a_legal_value() {
+        for key in TOPIC_KEYS.iter().chain(BROKER_KEYS) {
+            assert_eq!(key.check(key.default), Ok(()), "{}", key.name);
+        }
+    }
+
+    #[test]
+    fn tables_are_sorted_and_names_are_unique() {
+        for keys in [TOPIC_KEYS, BROKER_KEYS] {
+            assert!(keys.windows(2).all(|pair| pair[0].name < pair[1].name));
+        }
+    }
+
+    #[test]
+    fn a_bad_value_is_told_what_is_allowed() {
+        let key = topic_key("flush.messages").expect("in the table");
+        assert_eq!(key.check("0"), Err("at least 1 is expected".to_owned()));
+        assert_eq!(key.check("many"), Err("a whole number is expected".to_owned()));
+        let key = topic_key("cleanup.policy").expect("in the table");
+        assert!(key.check("compact").is_err());
+        assert_eq!(key.check("delete"), Ok(()));
+    }
+}

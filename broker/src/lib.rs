@@ -1,0 +1,26 @@
+//! Sillon's broker: a commit log that speaks Apache Kafka's wire protocol, on the abstract runtime.
+//!
+//! ```text
+//!   server (frames in, frames out)
+//!     └─ api/* (one file per request kind)
+//!          ├─ partition  (high watermark, waiting fetches)  ──  log/* (segments, indexes, recovery)
+//!          ├─ metadata   (topics, their ids and configuration)
+//!          └─ config     (server.properties, topic configuration)
+//! ```
+//! Owns everything between a client's socket and the log directory. Never touches a clock, a socket, a file or
+//! a task but through [`sillon_runtime::Runtime`].
+
+mod api;
+pub mod broker;
+pub mod config;
+mod jobs;
+pub mod log;
+pub mod metadata;
+pub mod observe;
+pub mod partition;
+mod producer_ids;
+mod run;
+mod server;
+pub mod types;
+
+pub use run::{BrokerError, Running, run};

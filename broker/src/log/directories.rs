@@ -1,0 +1,477 @@
+//! The directories that hold a broker's logs (`log.dirs`). Owns who may use them, which logs are in them, the
+//! checkpoints beside the logs, and the marker of a clean stop. Never looks into a log.
+//!
+//! The marker is removed, durably, before any log is opened (B26), and written when every log was closed in order.
+
+use super::{
+    Log, LogConfig, LogContext, LogError, checkpoint,
+    checkpoint::Offsets,
+    meta_properties::{self, META_PROPERTIES, MetaProperties},
+    names,
+    open::Opening,
+};
+use crate::types::{BrokerId, Offset, TopicId, TopicPartition};
+use sillon_runtime::{FileLock, FileSystem, Runtime};
+use std::{
+    collections::BTreeMap,
+    io,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+const LOCK: &str = ".lock";
+const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
+/// What Kafka writes into the marker (KIP-966), with a broker epoch that is not known.
+const CLEAN_SHUTDOWN_CONTENT: &[u8] = br#"{"version":0,"brokerEpoch":-1}"#;
+
+/// A partition that was found on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundPartition {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// Its topic's id; none where its directory does not say, or says it illegibly.
+    pub topic_id: Option<TopicId>,
+    /// Its directory.
+    pub path: PathBuf,
+}
+
+/// A checkpoint file, kept whole in memory: what it says of logs that are not open is never lost (B29).
+struct Checkpoint {
+    runtime: Runtime,
+    path: PathBuf,
+    offsets: Mutex<Offsets>,
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl Checkpoint {
+    /// Reads the file. One that is damaged counts as missing: every use of these offsets is safe without them.
+    async fn read(runtime: &Runtime, directory: &Path, name: &str) -> Result<Checkpoint, LogError> {
+        let path = directory.join(name);
+        let offsets = match checkpoint::read(runtime.fs(), &path).await? {
+            None => Offsets::new(),
+            Some(bytes) => checkpoint::decode_offsets(&bytes).unwrap_or_else(|error| {
+                tracing::warn!(path = %path.display(), %error, "damaged; taken as empty");
+                Offsets::new()
+            }),
+        };
+        Ok(Checkpoint { runtime: runtime.clone(), path, offsets: Mutex::new(offsets), writing: tokio::sync::Mutex::new(()) })
+    }
+
+    fn offsets(&self) -> MutexGuard<'_, Offsets> {
+        self.offsets.lock().expect("nobody panics while holding a checkpoint")
+    }
+
+    fn get(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.offsets().get(partition).copied()
+    }
+
+    /// Changes the offsets, on disk before in memory.
+    async fn change(&self, change: impl FnOnce(&mut Offsets)) -> Result<(), LogError> {
+        let _turn = self.writing.lock().await;
+        let old = self.offsets().clone();
+        let mut new = old.clone();
+        change(&mut new);
+        if new != old {
+            let content = checkpoint::encode_offsets(&new);
+            self.runtime.fs().replace(&self.path, &content).await.map_err(LogError::io(&self.path, "writing"))?;
+            *self.offsets() = new;
+        }
+        Ok(())
+    }
+}
+
+/// The recovery points of a directory's logs.
+pub(super) struct RecoveryPoints(Checkpoint);
+
+impl RecoveryPoints {
+    /// Makes sure that the file vouches for nothing past `to`.
+    pub(super) async fn lower(&self, partition: &TopicPartition, to: Offset) -> Result<(), LogError> {
+        let lower = |offsets: &mut Offsets| {
+            if let Some(offset) = offsets.get_mut(partition) {
+                *offset = (*offset).min(to);
+            }
+        };
+        self.0.change(lower).await
+    }
+}
+
+/// One of `log.dirs`.
+struct Directory {
+    path: PathBuf,
+    /// Whether its last stop was clean.
+    clean: bool,
+    recovery_points: Arc<RecoveryPoints>,
+    log_starts: Checkpoint,
+    high_watermarks: Checkpoint,
+    meta: Option<MetaProperties>,
+    _lock: Box<dyn FileLock>,
+}
+
+/// A partition's place, and its log once it is open.
+struct Entry {
+    directory: usize,
+    log: Option<Arc<Log>>,
+}
+
+/// See the module. One per process.
+pub struct LogDirectories {
+    context: LogContext,
+    directories: Vec<Directory>,
+    entries: Mutex<BTreeMap<TopicPartition, Entry>>,
+    /// One log is opened, or deleted, at a time.
+    changing: tokio::sync::Mutex<()>,
+}
+
+impl LogDirectories {
+    /// Takes possession of the directories, creating those that are missing: locks them, reads their checkpoints,
+    /// removes the markers of a clean stop and what is left of deleted logs.
+    ///
+    /// # Errors
+    /// [`LogError::Locked`] where another process uses one, [`LogError::DuplicatePartition`],
+    /// [`LogError::Disagreement`], [`LogError::NoDirectory`], [`LogError::Io`].
+    pub async fn open(context: LogContext, paths: &[PathBuf]) -> Result<LogDirectories, LogError> {
+        if paths.is_empty() {
+            return Err(LogError::NoDirectory);
+        }
+        let mut directories: Vec<Directory> = Vec::with_capacity(paths.len());
+        let mut entries = BTreeMap::new();
+        for (index, path) in paths.iter().enumerate() {
+            let directory = Directory::open(&context.runtime, path).await?;
+            for partition in directory.scan(context.runtime.fs()).await? {
+                let entry = Entry { directory: index, log: None };
+                if let Some(first) = entries.insert(partition.clone(), entry) {
+                    let first = directories[first.directory].path.clone();
+                    return Err(LogError::DuplicatePartition { partition, first, second: path.clone() });
+                }
+            }
+            directories.push(directory);
+        }
+        let known: Vec<_> = directories.iter().filter(|directory| directory.meta.is_some()).collect();
+        if let Some(pair) = known.windows(2).find(|pair| pair[0].meta != pair[1].meta) {
+            return Err(LogError::Disagreement { first: pair[0].path.clone(), second: pair[1].path.clone() });
+        }
+        let entries = Mutex::new(entries);
+        Ok(LogDirectories { context, directories, entries, changing: tokio::sync::Mutex::new(()) })
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<TopicPartition, Entry>> {
+        self.entries.lock().expect("nobody panics while holding the list of logs")
+    }
+
+    fn directory_of(&self, partition: &TopicPartition) -> Option<&Directory> {
+        self.entries().get(partition).map(|entry| &self.directories[entry.directory])
+    }
+
+    /// Who the directories belong to, by their `meta.properties`; none where they are new.
+    pub fn identity(&self) -> Option<&MetaProperties> {
+        self.directories.iter().find_map(|directory| directory.meta.as_ref())
+    }
+
+    /// Makes sure that the directories belong to this broker and cluster, and writes so into new ones.
+    ///
+    /// # Errors
+    /// [`LogError::OtherCluster`], [`LogError::OtherBroker`], [`LogError::Io`].
+    pub async fn identify(&self, broker_id: BrokerId, cluster_id: &str) -> Result<(), LogError> {
+        for directory in &self.directories {
+            let path = directory.path.clone();
+            let meta = directory.meta.as_ref();
+            if let Some(found) = meta.and_then(|meta| meta.cluster_id.clone()).filter(|found| found != cluster_id) {
+                return Err(LogError::OtherCluster { path, found, expected: cluster_id.to_owned() });
+            }
+            if let Some(found) = meta.and_then(|meta| meta.broker_id).filter(|found| *found != broker_id) {
+                return Err(LogError::OtherBroker { path, found, expected: broker_id });
+            }
+            if meta.is_none_or(|meta| meta.broker_id.is_none() || meta.cluster_id.is_none()) {
+                let file = path.join(META_PROPERTIES);
+                let content = meta_properties::encode(broker_id, cluster_id);
+                self.context.runtime.fs().replace(&file, &content).await.map_err(LogError::io(file, "writing"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The partitions on disk whose logs are not open: strays, where nobody is going to open them.
+    pub async fn unopened(&self) -> Result<Vec<FoundPartition>, LogError> {
+        let unopened: Vec<_> = {
+            let entries = self.entries();
+            let unopened = entries.iter().filter(|(_, entry)| entry.log.is_none());
+            unopened.map(|(partition, entry)| (partition.clone(), entry.directory)).collect()
+        };
+        let mut found = Vec::with_capacity(unopened.len());
+        for (partition, directory) in unopened {
+            let path = self.directories[directory].path.join(partition.to_string());
+            let metadata = checkpoint::read(self.context.runtime.fs(), &path.join(names::PARTITION_METADATA)).await?;
+            let topic_id = metadata.and_then(|bytes| checkpoint::decode_topic_id(&bytes).ok());
+            found.push(FoundPartition { partition, topic_id, path });
+        }
+        Ok(found)
+    }
+
+    /// Opens a partition's log, or creates it in the directory with the fewest logs. Gives the same log where it is
+    /// open already.
+    ///
+    /// # Errors
+    /// [`LogError::InvalidTopicName`], and those of [`Log::open`].
+    pub async fn open_log(
+        &self,
+        partition: &TopicPartition,
+        topic_id: TopicId,
+        config: LogConfig,
+    ) -> Result<Arc<Log>, LogError> {
+        let name = names::partition_directory(partition)?;
+        let _turn = self.changing.lock().await;
+        if let Some(log) = self.log(partition) {
+            return match log.topic_id() == topic_id {
+                true => Ok(log),
+                false => Err(LogError::InconsistentTopicId {
+                    path: log.directory().into(),
+                    found: log.topic_id(),
+                    expected: topic_id,
+                }),
+            };
+        }
+        let index = self.entries().get(partition).map(|entry| entry.directory);
+        let index = index.unwrap_or_else(|| self.emptiest());
+        let directory = &self.directories[index];
+        let opening = Opening {
+            clean: directory.clean,
+            recovery_point: directory.recovery_points.0.get(partition).unwrap_or(Offset::ZERO),
+            log_start_offset: directory.log_starts.get(partition).unwrap_or(Offset::ZERO),
+        };
+        let log = Log::open_in(
+            self.context.clone(),
+            directory.path.join(name),
+            partition.clone(),
+            topic_id,
+            config,
+            opening,
+            Some(directory.recovery_points.clone()),
+        )
+        .await?;
+        self.entries().insert(partition.clone(), Entry { directory: index, log: Some(log.clone()) });
+        Ok(log)
+    }
+
+    /// The directory with the fewest logs, the first of those.
+    fn emptiest(&self) -> usize {
+        let entries = self.entries();
+        let count = |index: &usize| entries.values().filter(|entry| entry.directory == *index).count();
+        (0..self.directories.len()).min_by_key(count).expect("there is a directory")
+    }
+
+    /// A partition's log, where it is open.
+    pub fn log(&self, partition: &TopicPartition) -> Option<Arc<Log>> {
+        self.entries().get(partition)?.log.clone()
+    }
+
+    /// All open logs, by partition.
+    pub fn logs(&self) -> Vec<Arc<Log>> {
+        self.entries().values().filter_map(|entry| entry.log.clone()).collect()
+    }
+
+    /// The high watermark that was noted for a partition when its directory was opened, or since.
+    pub async fn checkpointed_high_watermark(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.directory_of(partition)?.high_watermarks.get(partition)
+    }
+
+    /// Removes a partition's log: at once under its name, from the disk after `file.delete.delay.ms`. The log takes
+    /// no appends afterwards. Does nothing where there is no such log.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub async fn delete_log(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        let name = names::partition_directory(partition)?;
+        let _turn = self.changing.lock().await;
+        let Some(directory) = self.directory_of(partition) else { return Ok(()) };
+        let log = self.log(partition);
+        if let Some(log) = &log {
+            log.retire().await;
+        }
+        let unique = u128::from(self.context.runtime.random_u64()) << 64 | u128::from(self.context.runtime.random_u64());
+        let (from, to) = (directory.path.join(name), directory.path.join(names::deleted_directory(partition, unique)));
+        let files = self.context.runtime.fs();
+        match files.rename(&from, &to).await {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(LogError::io(from, "renaming")(error)),
+            _ => {}
+        }
+        files.sync_dir(&directory.path).await.map_err(LogError::io(&directory.path, "syncing"))?;
+        self.entries().remove(partition);
+        // A topic of the same name must not inherit them.
+        for checkpoint in [&directory.recovery_points.0, &directory.log_starts, &directory.high_watermarks] {
+            let forget = |offsets: &mut Offsets| {
+                offsets.remove(partition);
+            };
+            checkpoint.change(forget).await?;
+        }
+        let delay_ms = log.map_or(0, |log| log.config().file_delete_delay_ms);
+        self.remove_later(to, Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
+        Ok(())
+    }
+
+    fn remove_later(&self, path: PathBuf, delay: Duration) {
+        let runtime = self.context.runtime.clone();
+        // Where this process ends before, the next one removes it.
+        self.context.runtime.spawn("log-delete", async move {
+            runtime.sleep(delay).await;
+            if let Err(error) = runtime.fs().remove_dir_all(&path).await {
+                tracing::warn!(path = %path.display(), %error, "the log of a deleted partition stays on disk");
+            }
+        });
+    }
+
+    /// Writes the recovery points of all open logs, and their start offsets, to the checkpoints.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub async fn checkpoint_recovery_points(&self) -> Result<(), LogError> {
+        for (index, directory) in self.directories.iter().enumerate() {
+            // Looked up while the file's turn is held: one that is lowered for a cut is not raised again.
+            let logs = || self.logs_in(index);
+            let recovery_points = |offsets: &mut Offsets| {
+                offsets.extend(logs().iter().map(|log| (log.partition().clone(), log.recovery_point())));
+            };
+            directory.recovery_points.0.change(recovery_points).await?;
+            let log_starts = |offsets: &mut Offsets| {
+                for log in logs() {
+                    if log.log_start_offset() > log.first_segment_offset() {
+                        offsets.insert(log.partition().clone(), log.log_start_offset());
+                    } else {
+                        offsets.remove(log.partition());
+                    }
+                }
+            };
+            directory.log_starts.change(log_starts).await?;
+        }
+        Ok(())
+    }
+
+    fn logs_in(&self, index: usize) -> Vec<Arc<Log>> {
+        self.entries().values().filter(|entry| entry.directory == index).filter_map(|entry| entry.log.clone()).collect()
+    }
+
+    /// Writes high watermarks to the checkpoints. What they say of partitions that are not named stays.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub async fn checkpoint_high_watermarks(
+        &self,
+        high_watermarks: BTreeMap<TopicPartition, Offset>,
+    ) -> Result<(), LogError> {
+        for (index, directory) in self.directories.iter().enumerate() {
+            let here = |partition: &TopicPartition| {
+                self.entries().get(partition).is_some_and(|entry| entry.directory == index)
+            };
+            let note = |offsets: &mut Offsets| {
+                offsets.extend(high_watermarks.iter().filter(|(partition, _)| here(partition)).map(|(p, o)| (p.clone(), *o)));
+            };
+            directory.high_watermarks.change(note).await?;
+        }
+        Ok(())
+    }
+
+    /// Closes all logs that are still open, writes the checkpoints, and marks the directories in which nothing is in
+    /// doubt as cleanly stopped.
+    ///
+    /// # Errors
+    /// [`LogError::Io`]; the next start then checks the logs.
+    pub async fn close(&self) -> Result<(), LogError> {
+        let _turn = self.changing.lock().await;
+        let mut in_doubt = vec![false; self.directories.len()];
+        let entries: Vec<_> = {
+            let entries = self.entries();
+            entries.iter().map(|(partition, entry)| (partition.clone(), entry.directory, entry.log.clone())).collect()
+        };
+        for (partition, directory, log) in entries {
+            match log {
+                Some(log) => {
+                    if let Err(error) = log.close().await {
+                        tracing::warn!(%partition, %error, "not closed in order; it is checked at the next start");
+                        in_doubt[directory] = true;
+                    }
+                }
+                // Nobody looked at it: it is as clean as it was.
+                None => in_doubt[directory] |= !self.directories[directory].clean,
+            }
+        }
+        self.checkpoint_recovery_points().await?;
+        let files = self.context.runtime.fs();
+        for (directory, in_doubt) in self.directories.iter().zip(in_doubt) {
+            if in_doubt {
+                tracing::warn!(path = %directory.path.display(), "not marked as cleanly stopped");
+                continue;
+            }
+            let marker = directory.path.join(CLEAN_SHUTDOWN);
+            files.replace(&marker, CLEAN_SHUTDOWN_CONTENT).await.map_err(LogError::io(marker, "writing"))?;
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Debug for LogDirectories {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.directories.iter().map(|directory| &directory.path)).finish()
+    }
+}
+
+impl Directory {
+    async fn open(runtime: &Runtime, path: &Path) -> Result<Directory, LogError> {
+        let files = runtime.fs();
+        files.create_dir_all(path).await.map_err(LogError::io(path, "creating"))?;
+        let lock = files.lock(&path.join(LOCK)).await.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => LogError::Locked { path: path.into() },
+            _ => LogError::io(path.join(LOCK), "locking")(error),
+        })?;
+        let file = path.join(META_PROPERTIES);
+        let meta = match checkpoint::read(files, &file).await? {
+            None => None,
+            Some(bytes) => Some(
+                meta_properties::decode(&bytes)
+                    .map_err(|error| LogError::Corrupt { path: file, problem: error.to_string() })?,
+            ),
+        };
+        let recovery_points = Checkpoint::read(runtime, path, checkpoint::RECOVERY_POINTS).await?;
+        let log_starts = Checkpoint::read(runtime, path, checkpoint::LOG_STARTS).await?;
+        let high_watermarks = Checkpoint::read(runtime, path, checkpoint::HIGH_WATERMARKS).await?;
+        Ok(Directory {
+            path: path.into(),
+            clean: take_clean_marker(files, path).await?,
+            recovery_points: Arc::new(RecoveryPoints(recovery_points)),
+            log_starts,
+            high_watermarks,
+            meta,
+            _lock: lock,
+        })
+    }
+
+    /// Finds the partitions, and removes what is left of deleted ones.
+    async fn scan(&self, files: &dyn FileSystem) -> Result<Vec<TopicPartition>, LogError> {
+        let mut partitions = Vec::new();
+        for entry in files.list(&self.path).await.map_err(LogError::io(&self.path, "listing"))? {
+            let path = self.path.join(&entry.name);
+            if !entry.is_directory {
+                continue;
+            }
+            if names::is_deleted_directory(&entry.name) {
+                files.remove_dir_all(&path).await.map_err(LogError::io(path, "removing"))?;
+            } else if let Some(partition) = names::parse_partition_directory(&entry.name) {
+                partitions.push(partition);
+            } else {
+                tracing::warn!(path = %path.display(), "not a partition's directory; left alone");
+            }
+        }
+        Ok(partitions)
+    }
+}
+
+/// Whether the last stop was clean. The marker is gone for good when this returns: a crash from here on is one.
+async fn take_clean_marker(files: &dyn FileSystem, directory: &Path) -> Result<bool, LogError> {
+    let marker = directory.join(CLEAN_SHUTDOWN);
+    match files.remove(&marker).await {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(LogError::io(marker, "removing")(error)),
+    }
+    files.sync_dir(directory).await.map_err(LogError::io(directory, "syncing"))?;
+    Ok(true)
+}

@@ -1,0 +1,205 @@
+//! What the broker tells an observer about itself as it happens: typed facts, for the simulator's oracle.
+//!
+//! Owns the list of facts. Never changes what the broker does: in production nobody listens, and a fact that
+//! nobody hears is not even built.
+
+use crate::types::{LeaderEpoch, Offset, ProducerId, TopicId, TopicPartition};
+use std::sync::Arc;
+
+/// Listens to a broker. Called in the middle of the broker's work: it must be quick and must not call back.
+pub trait Observer: Send + Sync + 'static {
+    /// Takes note of one fact.
+    fn observe(&self, observation: Observation<'_>);
+}
+
+/// The broker's end: silent unless somebody listens.
+#[derive(Clone, Default)]
+pub struct Observers(Option<Arc<dyn Observer>>);
+
+impl std::fmt::Debug for Observers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.is_some() { "Observers(listening)" } else { "Observers(none)" })
+    }
+}
+
+impl Observers {
+    /// Nobody listens.
+    pub const NONE: Observers = Observers(None);
+
+    /// Somebody listens.
+    pub fn new(observer: Arc<dyn Observer>) -> Observers {
+        Observers(Some(observer))
+    }
+
+    /// Tells a fact; `build` runs only where somebody listens.
+    pub fn tell<'a>(&self, build: impl FnOnce() -> Observation<'a>) {
+        if let Some(observer) = &self.0 {
+            observer.observe(build());
+        }
+    }
+}
+
+/// One entry of a leader-epoch cache: the epoch and the offset of its first record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EpochStart {
+    /// The leader epoch.
+    pub epoch: LeaderEpoch,
+    /// The first offset appended in it.
+    pub start_offset: Offset,
+}
+
+/// What a producer's last batch left behind, for comparing producer tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProducerSummary {
+    /// The producer.
+    pub producer_id: ProducerId,
+    /// Its epoch.
+    pub producer_epoch: i16,
+    /// The last sequence number in the log, −1 where only its epoch is known.
+    pub last_sequence: i32,
+    /// The offset of that record.
+    pub last_offset: Offset,
+}
+
+/// Why records at the start of a log were removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogStartReason {
+    /// Older than `retention.ms`.
+    RetentionTime,
+    /// The log is larger than `retention.bytes`.
+    RetentionSize,
+    /// A DeleteRecords request.
+    DeleteRecords,
+}
+
+/// One fact.
+#[derive(Clone, Debug)]
+pub enum Observation<'a> {
+    /// A log was opened (recovered, if its last stop was unclean) and may now serve.
+    LogOpened {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// The topic's id.
+        topic_id: TopicId,
+        /// Whether the clean-shutdown marker vouched for it, so that it was not checked batch by batch.
+        clean: bool,
+        /// Where the check began; everything before was proven durable.
+        checked_from: Offset,
+        /// Log start offset.
+        log_start: Offset,
+        /// Log end offset after the check.
+        log_end: Offset,
+        /// The leader-epoch cache.
+        epochs: &'a [EpochStart],
+        /// The producer table.
+        producers: &'a [ProducerSummary],
+    },
+    /// A batch was written to the log (not yet visible to consumers).
+    Appended {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// Offset of its first record.
+        base_offset: Offset,
+        /// One past its last record.
+        next_offset: Offset,
+        /// The leader epoch stamped on it.
+        leader_epoch: LeaderEpoch,
+        /// The batch as stored.
+        batch_crc: u32,
+        /// Its size in bytes.
+        size_bytes: usize,
+        /// The idempotent producer, with its epoch and first sequence number; `ProducerId::NONE` where there is none.
+        producer: (ProducerId, i16, i32),
+    },
+    /// Records from `to` on were removed from the end of the log.
+    Truncated {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// The new log end offset.
+        to: Offset,
+    },
+    /// Everything below `up_to` was made durable; the recovery point.
+    Flushed {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// The new recovery point.
+        up_to: Offset,
+    },
+    /// The log start moved up.
+    LogStartMoved {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// The new log start offset.
+        to: Offset,
+        /// The high watermark at that moment.
+        high_watermark: Offset,
+        /// Why.
+        reason: LogStartReason,
+    },
+    /// A write or a sync failed: no append until the log is opened again.
+    LogOffline {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// What failed.
+        reason: &'a str,
+    },
+    /// The high watermark moved.
+    HighWatermarkMoved {
+        /// Of which partition.
+        partition: &'a TopicPartition,
+        /// The leader epoch it moved in.
+        leader_epoch: LeaderEpoch,
+        /// From where.
+        from: Offset,
+        /// To where.
+        to: Offset,
+        /// Log start offset at that moment.
+        log_start: Offset,
+        /// Log end offset at that moment.
+        log_end: Offset,
+    },
+    /// This broker leads the partition from now on.
+    BecameLeader {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// In which epoch.
+        leader_epoch: LeaderEpoch,
+        /// Where the epoch starts in the log.
+        start_offset: Offset,
+    },
+    /// A success was sent for a produce request's partition.
+    ProduceAcknowledged {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// Offset of the first record.
+        base_offset: Offset,
+        /// One past the last record.
+        next_offset: Offset,
+        /// What the producer asked for: 1 or −1 (all).
+        acks: i16,
+        /// Whether the batch was there already (idempotence).
+        duplicate: bool,
+        /// The high watermark at that moment.
+        high_watermark: Offset,
+    },
+    /// Records were given to a consumer.
+    FetchServed {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The offset asked for.
+        fetch_offset: Offset,
+        /// One past the last record given (the fetch offset where none was).
+        next_offset: Offset,
+        /// The high watermark told along with them.
+        high_watermark: Offset,
+        /// Log start offset told along with them.
+        log_start: Offset,
+    },
+    /// The topic's partitions are gone.
+    TopicDeleted {
+        /// Its name.
+        topic: &'a str,
+        /// Its id.
+        topic_id: TopicId,
+    },
+}

@@ -1,0 +1,40 @@
+//! Gives out producer ids, each once in the life of the cluster: they are taken from the metadata in blocks, and a
+//! block is used up only by the process that took it. Owns the block at hand.
+
+use crate::{
+    metadata::{Change, MetadataError, MetadataStore},
+    types::ProducerId,
+};
+use std::sync::Arc;
+
+/// As many as Kafka takes at a time.
+const BLOCK: i64 = 1000;
+
+/// The ids at hand.
+pub struct ProducerIds {
+    metadata: Arc<dyn MetadataStore>,
+    /// The next id and the end of the block.
+    at_hand: tokio::sync::Mutex<(i64, i64)>,
+}
+
+impl ProducerIds {
+    /// Nothing is at hand yet.
+    pub fn new(metadata: Arc<dyn MetadataStore>) -> ProducerIds {
+        ProducerIds { metadata, at_hand: tokio::sync::Mutex::new((0, 0)) }
+    }
+
+    /// An id that was never given out before.
+    ///
+    /// # Errors
+    /// Where the metadata cannot be written.
+    pub async fn next(&self) -> Result<ProducerId, MetadataError> {
+        let mut at_hand = self.at_hand.lock().await;
+        if at_hand.0 == at_hand.1 {
+            let image = self.metadata.submit(Change::AllocateProducerIds { count: BLOCK }).await?;
+            *at_hand = (image.next_producer_id - BLOCK, image.next_producer_id);
+        }
+        let id = at_hand.0;
+        at_hand.0 += 1;
+        Ok(ProducerId(id))
+    }
+}

@@ -1,0 +1,160 @@
+//! One client connection: frames in, answers out, in the order of the requests.
+//!
+//! Owns the socket's buffers. Never interprets a request: `dispatch` does.
+//!
+//! As Kafka does, a connection's next request is handled only after the answer to the one before was sent, so a client
+//! sees its answers in order without further bookkeeping.
+
+use super::{
+    dispatch::{self, Outcome},
+    response::Response,
+};
+use crate::broker::Broker;
+use bytes::{Buf, Bytes, BytesMut};
+use sillon_runtime::{BoxStream, Monotonic, ReadHalf, WriteHalf};
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// How much is read at a time at least, so that small requests come several to a system call.
+const READ_CHUNK_BYTES: usize = 64 * 1024;
+/// An idle connection keeps no buffer larger than this.
+const IDLE_BUFFER_BYTES: usize = 256 * 1024;
+/// The length that precedes each frame.
+const SIZE_PREFIX_BYTES: usize = 4;
+
+/// Why a connection was closed from this side.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ConnectionError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("a request of {0} bytes is larger than socket.request.max.bytes, or its length is negative")]
+    FrameSize(i32),
+    #[error("{0}")]
+    Request(#[from] dispatch::RequestError),
+    #[error("no request came for {0:?} (connections.max.idle.ms)")]
+    Idle(Duration),
+}
+
+/// Serves a connection until either side ends it.
+pub(super) async fn serve(broker: Arc<Broker>, stream: BoxStream) -> Result<(), ConnectionError> {
+    let client = dispatch::Client { local: stream.local_addr() };
+    let (reader, mut writer) = stream.into_split();
+    let limit = broker.config().request_max_bytes;
+    let idle = Duration::from_millis(broker.config().connections_max_idle_ms);
+    let mut frames = Frames { reader, buffer: BytesMut::new(), limit };
+    let mut idle_timer = IdleTimer::new(&broker, idle);
+    loop {
+        let frame = tokio::select! {
+            biased;
+            frame = frames.next() => frame?,
+            () = idle_timer.expired() => return Err(ConnectionError::Idle(idle)),
+        };
+        let Some(frame) = frame else { return Ok(()) };
+        match dispatch::handle(&broker, &client, frame).await? {
+            Outcome::Answer(response) => send(&mut *writer, response).await?,
+            Outcome::Silence => {}
+            Outcome::Close => return Ok(()),
+        }
+        idle_timer.touch();
+    }
+}
+
+/// Cuts the incoming bytes into frames.
+struct Frames {
+    reader: Box<dyn ReadHalf>,
+    buffer: BytesMut,
+    limit: usize,
+}
+
+impl Frames {
+    /// The next frame without its length, or none at the end of the stream. Nothing is lost if this is dropped early.
+    async fn next(&mut self) -> Result<Option<Bytes>, ConnectionError> {
+        loop {
+            let missing = match self.buffer.first_chunk::<SIZE_PREFIX_BYTES>() {
+                None => READ_CHUNK_BYTES,
+                Some(prefix) => {
+                    let claimed = i32::from_be_bytes(*prefix);
+                    let size = usize::try_from(claimed).ok().filter(|size| *size <= self.limit);
+                    let size = size.ok_or(ConnectionError::FrameSize(claimed))?;
+                    if self.buffer.len() >= SIZE_PREFIX_BYTES + size {
+                        self.buffer.advance(SIZE_PREFIX_BYTES);
+                        return Ok(Some(self.buffer.split_to(size).freeze()));
+                    }
+                    SIZE_PREFIX_BYTES + size - self.buffer.len()
+                }
+            };
+            self.make_room(missing);
+            if self.reader.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Room for what is missing, but for no more than has already arrived, whatever a length claims.
+    fn make_room(&mut self, missing: usize) {
+        if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES && missing <= READ_CHUNK_BYTES {
+            self.buffer = BytesMut::with_capacity(READ_CHUNK_BYTES);
+        }
+        let spare = self.buffer.capacity() - self.buffer.len();
+        if spare < missing.min(READ_CHUNK_BYTES) {
+            self.buffer.reserve(missing.clamp(READ_CHUNK_BYTES / 2, READ_CHUNK_BYTES.max(self.buffer.len())));
+        }
+    }
+}
+
+/// Writes an answer; what lies in log files goes from there to the socket.
+async fn send(writer: &mut dyn WriteHalf, mut response: Response) -> io::Result<()> {
+    let mut sent = 0;
+    for slice in &response.slices {
+        writer.write_all(&response.buffer[sent..slice.position]).await?;
+        sent = slice.position;
+        let (mut offset, mut left) = (slice.file_position, slice.length);
+        while left > 0 {
+            let count = poll_fn(|context| Pin::new(&mut *writer).poll_send_file(context, &*slice.file, offset, left)).await?;
+            if count == 0 {
+                // The answer's length is already on its way: only closing the connection is left.
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a log file became shorter while it was read"));
+            }
+            offset += count as u64;
+            left -= count;
+        }
+    }
+    response.buffer.advance(sent);
+    writer.write_all(&response.buffer).await?;
+    writer.flush().await
+}
+
+/// Ends a connection that asks for nothing. One timer serves many requests: it is looked at only when it fires.
+struct IdleTimer<'a> {
+    broker: &'a Broker,
+    limit: Duration,
+    last_use: Monotonic,
+    timer: sillon_runtime::BoxFuture<'static, ()>,
+}
+
+impl<'a> IdleTimer<'a> {
+    fn new(broker: &'a Broker, limit: Duration) -> IdleTimer<'a> {
+        IdleTimer { broker, limit, last_use: broker.runtime().now(), timer: broker.runtime().sleep(limit) }
+    }
+
+    fn touch(&mut self) {
+        self.last_use = self.broker.runtime().now();
+    }
+
+    async fn expired(&mut self) {
+        loop {
+            (&mut self.timer).await;
+            let deadline = self.last_use + self.limit;
+            if self.broker.runtime().now() >= deadline {
+                return;
+            }
+            self.timer = self.broker.runtime().sleep_until(deadline);
+        }
+    }
+}

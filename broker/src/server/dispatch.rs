@@ -1,0 +1,108 @@
+//! From a frame to an answer: reads the header, finds the handler, encodes what it says.
+//! Owns which request goes to which handler; never handles one.
+
+use super::response::Response;
+use crate::{api, broker::Broker};
+use bytes::Bytes;
+use sillon_protocol::{
+    ApiKey,
+    messages::{self, RequestHeader, RequestHeaderError, decode_request_header},
+    wire::{DecodeError, Decoder, EncodeError, Message, Request},
+};
+use std::{net::SocketAddr, sync::Arc};
+
+/// A request that can only be answered by closing the connection.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RequestError {
+    #[error(transparent)]
+    Header(#[from] RequestHeaderError),
+    #[error("a {api_key} request of version {api_version} is malformed: {error}")]
+    Body { api_key: ApiKey, api_version: i16, error: DecodeError },
+    #[error("the answer to a request cannot be encoded: {0}")]
+    Encode(#[from] EncodeError),
+    #[error("{0} is not available on this broker")]
+    Unavailable(ApiKey),
+}
+
+/// What becomes of a request.
+pub(crate) enum Outcome {
+    /// An answer is to be sent.
+    Answer(Response),
+    /// The client wants no answer (acks=0).
+    Silence,
+    /// A client that wants no answer learns of an error by the end of its connection.
+    Close,
+}
+
+/// What is known of the client of a connection.
+pub(crate) struct Client {
+    /// The address through which it came.
+    pub(crate) local: SocketAddr,
+}
+
+/// Handles one request.
+pub(crate) async fn handle(broker: &Arc<Broker>, client: &Client, frame: Bytes) -> Result<Outcome, RequestError> {
+    let (header, mut body) = match decode_request_header(&frame) {
+        Ok(parts) => parts,
+        Err(RequestHeaderError::UnsupportedVersion { api_key: ApiKey::ApiVersions, correlation_id, .. }) => {
+            return Ok(Outcome::Answer(Response::new(correlation_id, 0, &api::api_versions::unsupported(), 0, Vec::new())?));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let version = header.api_version;
+    // One line per request kind: decode, handle, encode.
+    macro_rules! serve {
+        ($module:ident, $request:ident) => {{
+            let request: messages::$request = decode(&header, &mut body)?;
+            let response = api::$module::handle(broker, client, version, request).await;
+            answer::<messages::$request>(&header, &response, Vec::new())
+        }};
+    }
+    match header.api_key {
+        ApiKey::Produce => {
+            let request: messages::ProduceRequest = decode(&header, &mut body)?;
+            let acks = request.acks;
+            let response = api::produce::handle(broker, version, request).await;
+            match acks {
+                0 if api::produce::has_error(&response) => Ok(Outcome::Close),
+                0 => Ok(Outcome::Silence),
+                _ => answer::<messages::ProduceRequest>(&header, &response, Vec::new()),
+            }
+        }
+        ApiKey::Fetch => {
+            let request: messages::FetchRequest = decode(&header, &mut body)?;
+            let (response, slices) = api::fetch::handle(broker, version, request).await;
+            answer::<messages::FetchRequest>(&header, &response, slices)
+        }
+        ApiKey::ApiVersions => serve!(api_versions, ApiVersionsRequest),
+        ApiKey::Metadata => serve!(metadata, MetadataRequest),
+        ApiKey::ListOffsets => serve!(list_offsets, ListOffsetsRequest),
+        ApiKey::CreateTopics => serve!(create_topics, CreateTopicsRequest),
+        ApiKey::DeleteTopics => serve!(delete_topics, DeleteTopicsRequest),
+        ApiKey::CreatePartitions => serve!(create_partitions, CreatePartitionsRequest),
+        ApiKey::OffsetForLeaderEpoch => serve!(offset_for_leader_epoch, OffsetForLeaderEpochRequest),
+        ApiKey::InitProducerId => serve!(init_producer_id, InitProducerIdRequest),
+        ApiKey::DeleteRecords => serve!(delete_records, DeleteRecordsRequest),
+        ApiKey::DescribeConfigs => serve!(describe_configs, DescribeConfigsRequest),
+        ApiKey::AlterConfigs => serve!(alter_configs, AlterConfigsRequest),
+        ApiKey::IncrementalAlterConfigs => serve!(incremental_alter_configs, IncrementalAlterConfigsRequest),
+        ApiKey::DescribeLogDirs => serve!(describe_log_dirs, DescribeLogDirsRequest),
+        ApiKey::DescribeCluster => serve!(describe_cluster, DescribeClusterRequest),
+        ApiKey::DescribeTopicPartitions => serve!(describe_topic_partitions, DescribeTopicPartitionsRequest),
+        api_key => Err(RequestError::Unavailable(api_key)),
+    }
+}
+
+fn decode<M: Message>(header: &RequestHeader, body: &mut Decoder<'_>) -> Result<M, RequestError> {
+    let (api_key, api_version) = (header.api_key, header.api_version);
+    M::decode(api_version, body).map_err(|error| RequestError::Body { api_key, api_version, error })
+}
+
+fn answer<R: Request>(
+    header: &RequestHeader,
+    response: &R::Response,
+    slices: Vec<crate::log::LogSlice>,
+) -> Result<Outcome, RequestError> {
+    let header_version = R::response_header_version(header.api_version);
+    Ok(Outcome::Answer(Response::new(header.correlation_id, header_version, response, header.api_version, slices)?))
+}

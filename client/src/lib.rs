@@ -1,0 +1,19 @@
+//! A client of Kafka's wire protocol, on the abstract runtime: the same code runs against a real broker and
+//! inside the simulator.
+//!
+//! ```text
+//!   Connection  ── versions (what both sides speak)
+//!       │
+//!       ├─ sender task    frames out, in the order they were asked for
+//!       └─ receiver task  frames in, each to the request that waits for it
+//! ```
+//! Owns one connection's requests and responses. Never retries, never looks for leaders, never decides what an
+//! error code means: that belongs to whoever holds the connection.
+
+mod connection;
+mod error;
+mod versions;
+
+pub use connection::{Connection, ConnectionOptions};
+pub use error::ConnectionError;
+pub use versions::Versions;

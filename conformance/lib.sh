@@ -1,0 +1,118 @@
+# What run.sh and the suites share. Sourced, never run.
+
+conformance=$(dirname "$(realpath "${BASH_SOURCE[0]}")")
+repository=$(dirname "$conformance")
+cache=${SILLON_CONFORMANCE_CACHE:-$HOME/.cache/sillon-conformance}
+
+# The exit code of a suite that cannot run on this machine.
+SKIPPED=77
+
+# skip TEXT: leaves the suite, saying what it needs.
+skip() {
+  echo "skipped: $*"
+  exit "$SKIPPED"
+}
+
+# need PROGRAM HINT: skips the suite where a program is missing.
+need() {
+  command -v "$1" >/dev/null || skip "$1 is missing: $2"
+}
+
+# step NAME COMMAND...: runs one check and prints `ok` or `FAIL`. What the command prints is shown where it fails.
+steps_passed=0 steps_failed=0
+step() {
+  local name=$1 start=$SECONDS output
+  shift
+  if output=$("$@" 2>&1); then
+    steps_passed=$((steps_passed + 1))
+    echo "ok   $name ($((SECONDS - start)) s)"
+  else
+    steps_failed=$((steps_failed + 1))
+    echo "FAIL $name: $(tail -n 5 <<<"$output" | cut -c1-300)"
+  fi
+}
+
+# Prints the sums of the steps, and ends the suite.
+finish() {
+  echo "$steps_passed passed, $steps_failed failed"
+  [ "$steps_failed" = 0 ]
+  exit
+}
+
+# sums FILE: the last `N passed, N failed` of a suite's output, as two numbers.
+sums() {
+  local line
+  line=$(grep -Eo '^[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1)
+  if [ -n "$line" ]; then
+    tr -dc '0-9 \n' <<<"$line" | tr -s ' '
+  else
+    echo '0 0'
+  fi
+}
+
+free_port() {
+  local port
+  while true; do
+    port=$((20000 + RANDOM % 10000))
+    (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || break
+  done
+  echo "$port"
+}
+
+# Builds the release broker and sets SILLON_BROKER to its path; a SILLON_BROKER that is set already is taken as it is.
+build_broker() {
+  [ -z "${SILLON_BROKER:-}" ] || return 0
+  command -v cargo >/dev/null || { echo "cargo is missing: install Rust from https://rustup.rs" >&2; return 1; }
+  (cd "$repository" && cargo build --quiet --release -p sillon-broker --bin sillon-broker) || return 1
+  export SILLON_BROKER=${CARGO_TARGET_DIR:-$repository/target}/release/sillon-broker
+}
+
+# start_broker DIRECTORY PORT OPTIONS...: starts the broker with its data in DIRECTORY/log and sets BROKER_PID.
+start_broker() {
+  local directory=$1 port=$2
+  shift 2
+  mkdir -p "$directory"
+  "$SILLON_BROKER" --override "listeners=PLAINTEXT://127.0.0.1:$port" --override "log.dirs=$directory/log" "$@" \
+    >>"$directory/output" 2>&1 </dev/null &
+  BROKER_PID=$!
+  for _ in $(seq 100); do
+    if (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then return 0; fi
+    kill -0 "$BROKER_PID" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "FAIL the broker did not start:" >&2
+  tail -n 20 "$directory/output" >&2
+  return 1
+}
+
+# stop_broker PID: a controlled shutdown, which has to end within 30 s with exit code 0.
+stop_broker() {
+  local code
+  kill -TERM "$1"
+  for _ in $(seq 300); do
+    kill -0 "$1" 2>/dev/null || break
+    sleep 0.1
+  done
+  if kill -0 "$1" 2>/dev/null; then
+    echo "FAIL the broker runs on 30 s after SIGTERM"
+    kill -9 "$1"
+    return 1
+  fi
+  wait "$1"
+  code=$?
+  [ "$code" = 0 ] || { echo "FAIL the broker ended with exit code $code after SIGTERM"; return 1; }
+}
+
+# Makes the Python environment with the clients, once, and sets `python`.
+python_environment() {
+  need python3 "install the package python3"
+  python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 has no venv: install the package python3-venv"
+  local wanted=$conformance/clients/python/requirements.txt environment=$cache/python
+  if ! cmp -s "$wanted" "$environment/requirements.txt"; then
+    rm -rf "$environment"
+    mkdir -p "$cache"
+    python3 -m venv "$environment" && "$environment/bin/pip" -q install -r "$wanted" || skip "the Python clients could not be installed from PyPI"
+    cp "$wanted" "$environment/requirements.txt"
+  fi
+  python=$environment/bin/python
+}

@@ -1,0 +1,61 @@
+# Everything people do with this tree. `just` lists it.
+
+set shell := ["bash", "-euo", "pipefail", "-c"]
+
+# What there is to do
+default:
+    @just --list --unsorted
+
+# Simulate: `just sim`, `just sim run scenarios/power-loss.toml --seeds 500`, `just sim replay repro/…`
+sim *args='run scenarios/single-broker-crash.toml --seeds 200':
+    cargo sim {{args}}
+
+# All tests
+test:
+    cargo test --workspace
+
+# A broker on 127.0.0.1:9092 with its logs in data/sillon; Ctrl-C stops it cleanly
+up *args:
+    cargo run --release --bin sillon-broker -- {{args}}
+
+# Formatting, clippy with warnings as errors, documentation without warnings
+lint:
+    cargo fmt --all --check
+    cargo clippy --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings --cfg madsim" cargo doc --workspace --no-deps
+
+# Format everything
+fmt:
+    cargo fmt --all
+
+# Real clients against the real broker; what a machine lacks is skipped and named
+conformance *args:
+    conformance/run.sh {{args}}
+
+# A broker killed twenty times while producers write to it
+kill9 *args:
+    conformance/kill9.sh {{args}}
+
+# CPU, latency, start-up, fetch and recovery as ratios against bench-local floors
+bench *args:
+    bench/run.sh {{args}}
+
+# The same load against Apache Kafka 3.9, interleaved (needs Java and Maven)
+bench-kafka *args:
+    bench/kafka.sh {{args}}
+
+# Long sweep of every scenario
+sweep seeds='2000':
+    cargo sim run scenarios/*.toml --seeds {{seeds}}
+
+# Planted bugs: each must be found, replayed and absent from the clean build
+bugs *args:
+    cargo sim bugs {{args}}
+
+# Every decoder that reads from the network or the disk, fed hostile bytes for so many seconds altogether
+fuzz seconds='600':
+    FUZZ_SECONDS={{seconds}} cargo test --release -p sillon-fuzz -- --nocapture
+
+# What continuous integration runs
+ci:
+    .ci/run

@@ -1,0 +1,230 @@
+//! Takes what clients did and saw: hands each event to the invariants that it concerns, and remembers. Decides nothing
+//! by itself.
+
+use super::{
+    events::{BatchId, ClientEvent, Purpose, ReadBatch, RecordId},
+    ghost::{Outcome, Partition, Sent},
+    i01_acknowledged_survives as i01, i06_single_value as i06, i17_latest_never_decreases as i17,
+    i18_committed_reads as i18, i25_reader_order as i25, i26_sequences as i26, i40_log_start as i40,
+    i48_liveness::Liveness,
+    i65a_failed_never_seen as i65a, i69_lost_writes as i69,
+    invariant::Invariant,
+    judge::Judge,
+    state::State,
+};
+use sillon_broker::types::TopicPartition;
+use std::collections::BTreeMap;
+
+/// What `timestamp` means in ListOffsets.
+const LATEST: i64 = -1;
+
+/// What clients did and saw.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    sent: BTreeMap<BatchId, Sent>,
+    /// Where each record was seen last.
+    seen: BTreeMap<RecordId, i64>,
+    /// The confirmed batches of each idempotent producer in each partition.
+    confirmed: BTreeMap<(u32, TopicPartition), i26::Confirmed>,
+    /// Where each tail reader goes on.
+    positions: BTreeMap<(u32, TopicPartition), i64>,
+    /// The latest offset that each client was told.
+    latest: BTreeMap<(TopicPartition, u32), i64>,
+    scans: BTreeMap<TopicPartition, (i64, i64)>,
+    pub liveness: Liveness,
+}
+
+impl History {
+    /// The end of a partition was lost: what its clients were told counts no more.
+    pub fn forget_latest(&mut self, partition: &TopicPartition) {
+        self.latest.retain(|(of, _), _| of != partition);
+        self.confirmed.retain(|(_, of), _| of != partition);
+    }
+
+    /// How far each tail reader has to come to be at the end.
+    pub fn goals(&self, partitions: &BTreeMap<TopicPartition, Partition>) -> BTreeMap<(u32, TopicPartition), i64> {
+        let behind = self.positions.iter().filter_map(|((reader, name), position)| {
+            let end = partitions.get(name)?.committed_end;
+            (*position < end).then(|| ((*reader, name.clone()), end))
+        });
+        behind.collect()
+    }
+
+    /// The batch that a record was sent in.
+    fn batch_of(&self, record: RecordId) -> Option<&Sent> {
+        let named = BatchId { client: record.client, first: record.counter };
+        let (id, sent) = self.sent.range(..=named).next_back()?;
+        (id.client == record.client && record.counter - id.first < u64::from(sent.batch.count)).then_some(sent)
+    }
+
+    fn see(&mut self, judge: &mut Judge, partition: &mut Partition, offset: i64, record: RecordId) {
+        i06::on_seen(judge, partition, offset, record);
+        if let Some(before) = self.seen.insert(record, offset)
+            && before != offset
+        {
+            i26::on_seen_again(judge, partition, record, before, offset);
+        }
+    }
+}
+
+impl State {
+    pub(super) fn on_client(&mut self, now_ns: u64, event: ClientEvent) {
+        match event {
+            ClientEvent::Sending(batch) => {
+                self.statistics.records_sent += u64::from(batch.count);
+                if batch.acks != 0 {
+                    self.history.liveness.on_sent(now_ns, &batch.partition);
+                }
+                let id = batch.id;
+                let sent = Sent { batch, sent_ns: now_ns, outcome: Outcome::Pending, base_offset: None };
+                self.history.sent.insert(id, sent);
+            }
+            ClientEvent::Confirmed { id, base_offset } => self.on_confirmed(now_ns, id, base_offset),
+            ClientEvent::Failed { id } => self.on_failed(now_ns, id),
+            ClientEvent::Unknown { id } => {
+                if let Some(sent) = self.history.sent.get_mut(&id) {
+                    sent.outcome = Outcome::Unknown;
+                    self.statistics.records_unknown += u64::from(sent.batch.count);
+                }
+            }
+            ClientEvent::Read { reader, purpose, partition, fetch_offset, high_watermark, batches, .. } => {
+                self.on_read(now_ns, (reader, purpose), &partition, (fetch_offset, high_watermark), &batches);
+            }
+            ClientEvent::Following { reader, partition, from } => {
+                self.history.positions.insert((reader, partition), from);
+            }
+            ClientEvent::ScanFinished { partition, from, to } => {
+                self.history.scans.insert(partition, (from, to));
+            }
+            ClientEvent::ReadDamaged { .. }
+            | ClientEvent::Moved { .. }
+            | ClientEvent::Listed { .. }
+            | ClientEvent::DeletedRecords { .. } => self.on_answer(now_ns, event),
+        }
+    }
+
+    /// Answers about a partition that carry no records.
+    fn on_answer(&mut self, now_ns: u64, event: ClientEvent) {
+        let State { judge, partitions, nodes, history, .. } = self;
+        let (ClientEvent::ReadDamaged { partition: name, .. }
+        | ClientEvent::Moved { partition: name, .. }
+        | ClientEvent::Listed { partition: name, .. }
+        | ClientEvent::DeletedRecords { partition: name, .. }) = &event
+        else {
+            unreachable!("the caller looked")
+        };
+        // A partition that no broker ever opened has nothing to compare with.
+        let Some(partition) = partitions.get(name) else { return };
+        judge.at(now_ns, Some(partition.node), Some(&partition.name));
+        match event {
+            ClientEvent::ReadDamaged { fetch_offset, text, .. } => {
+                i06::on_damaged(judge, nodes.entry(partition.node).or_default(), partition, fetch_offset, &text);
+            }
+            ClientEvent::Moved { reader, partition: name, from, to } => {
+                i25::on_moved(judge, partition, from);
+                history.positions.insert((reader, name), to);
+            }
+            ClientEvent::Listed { client, partition: name, timestamp: LATEST, offset } => {
+                let before = history.latest.insert((name, client), offset);
+                i17::on_latest(judge, partition, before, offset);
+            }
+            ClientEvent::DeletedRecords { before_offset, low_watermark, .. } => {
+                i40::on_deleted(judge, partition, before_offset, low_watermark);
+            }
+            // Offsets by time depend on clocks that may be wrong: nothing is demanded of them.
+            _ => {}
+        }
+    }
+
+    fn on_confirmed(&mut self, now_ns: u64, id: BatchId, base_offset: Option<i64>) {
+        let State { judge, partitions, contract, history, statistics, .. } = self;
+        let Some(sent) = history.sent.get_mut(&id) else { return };
+        sent.outcome = Outcome::Confirmed;
+        sent.base_offset = base_offset;
+        let (batch, sent_ns) = (sent.batch.clone(), sent.sent_ns);
+        statistics.records_confirmed += u64::from(batch.count);
+        let Some(partition) = partitions.get_mut(&batch.partition) else {
+            judge.at(now_ns, None, None);
+            return judge.violated(Invariant::I01, format!("{id:?} is confirmed in {}, which nobody opened", batch.partition));
+        };
+        judge.at(now_ns, Some(partition.node), Some(&partition.name));
+        history.liveness.on_confirmed(judge, &batch.partition, sent_ns);
+        let Some(base) = base_offset else { return };
+        i01::on_confirmed(judge, partition, base, i64::from(batch.count));
+        i06::on_confirmed(judge, contract, partition, &batch, base);
+        i26::on_confirmed(judge, partition, &batch, base);
+        if batch.sequence.is_some() {
+            let confirmed = history.confirmed.entry((id.client, batch.partition.clone())).or_default();
+            i26::in_order(judge, confirmed, id, base);
+            confirmed.insert(id.first, base);
+        }
+        for index in 0..batch.count {
+            let record = RecordId { client: id.client, counter: id.first + u64::from(index) };
+            history.see(judge, partition, base + i64::from(index), record);
+        }
+    }
+
+    fn on_failed(&mut self, now_ns: u64, id: BatchId) {
+        let State { judge, partitions, history, statistics, .. } = self;
+        let Some(sent) = history.sent.get_mut(&id) else { return };
+        sent.outcome = Outcome::Failed;
+        let count = u64::from(sent.batch.count);
+        statistics.records_failed += count;
+        let partition = partitions.get(&sent.batch.partition);
+        judge.at(now_ns, partition.map(|partition| partition.node), partition.map(|partition| &partition.name));
+        for counter in id.first..id.first + count {
+            let record = RecordId { client: id.client, counter };
+            i65a::on_failed(judge, record, history.seen.get(&record).copied());
+        }
+    }
+
+    fn on_read(
+        &mut self,
+        now_ns: u64,
+        (reader, purpose): (u32, Purpose),
+        name: &TopicPartition,
+        (fetch_offset, high_watermark): (i64, i64),
+        batches: &[ReadBatch],
+    ) {
+        let State { judge, partitions, nodes, history, statistics, .. } = self;
+        let Some(partition) = partitions.get_mut(name) else {
+            judge.at(now_ns, None, None);
+            return judge.violated(Invariant::I18, format!("{name} was read, which nobody opened"));
+        };
+        judge.at(now_ns, Some(partition.node), Some(&partition.name));
+        let node = nodes.entry(partition.node).or_default();
+        let position = history.positions.get(&(reader, name.clone())).copied();
+        let next = i25::on_read(judge, node, partition, (purpose, position, fetch_offset), batches);
+        for batch in batches {
+            i06::on_read(judge, partition, batch);
+            i18::on_read(judge, partition, batch, high_watermark);
+            statistics.records_read += batch.records.len() as u64;
+            for (offset, record) in &batch.records {
+                match history.batch_of(*record) {
+                    Some(sent) => i65a::on_seen(judge, sent, *record, *offset),
+                    None => judge.violated(Invariant::I06, format!("{record} is read at {offset}, nobody sent it")),
+                }
+                history.see(judge, partition, *offset, *record);
+            }
+        }
+        if purpose == Purpose::Tail {
+            history.positions.insert((reader, name.clone()), next);
+            history.liveness.on_position(judge, reader, name, next);
+        }
+    }
+
+    /// The run is over: every confirmed batch against the scans.
+    pub(super) fn check_scans(&mut self, now_ns: u64) {
+        let State { judge, partitions, history, .. } = self;
+        for sent in history.sent.values() {
+            let Some(base) = sent.base_offset.filter(|_| sent.outcome == Outcome::Confirmed) else { continue };
+            let name = &sent.batch.partition;
+            let Some(partition) = partitions.get(name) else { continue };
+            judge.at(now_ns, Some(partition.node), Some(&partition.name));
+            match history.scans.get(name) {
+                Some(range) => i69::at_end(judge, partition, sent, base, *range),
+                None => judge.violated(Invariant::I69, format!("no scan of {name} reached its end")),
+            }
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! I48 and I50: once the faults are over, producers succeed and consumers reach the end, in time.
+
+use super::{Contract, invariant::Invariant, judge::Judge};
+use sillon_broker::types::TopicPartition;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What healing promised, and what of it has been kept.
+#[derive(Debug, Default)]
+pub(super) struct Liveness {
+    healed_ns: Option<u64>,
+    /// Where something was sent since, and when first.
+    sent: BTreeMap<TopicPartition, u64>,
+    /// Where something that was sent since has been confirmed.
+    confirmed: BTreeSet<TopicPartition>,
+    /// How far each consumer has to come.
+    goals: BTreeMap<(u32, TopicPartition), i64>,
+    reported: bool,
+}
+
+impl Liveness {
+    /// The faults are over.
+    pub fn on_healed(&mut self, now_ns: u64, goals: BTreeMap<(u32, TopicPartition), i64>) {
+        *self = Liveness { healed_ns: Some(now_ns), goals, ..Liveness::default() };
+    }
+
+    pub fn on_sent(&mut self, now_ns: u64, partition: &TopicPartition) {
+        if self.healed_ns.is_some() && !self.sent.contains_key(partition) {
+            self.sent.insert(partition.clone(), now_ns);
+        }
+    }
+
+    pub fn on_confirmed(&mut self, judge: &mut Judge, partition: &TopicPartition, sent_ns: u64) {
+        if self.healed_ns.is_some_and(|healed_ns| sent_ns >= healed_ns) && !self.confirmed.contains(partition) {
+            self.confirmed.insert(partition.clone());
+            judge.evaluated(Invariant::I48);
+        }
+    }
+
+    /// A consumer is at `position` now.
+    pub fn on_position(&mut self, judge: &mut Judge, reader: u32, partition: &TopicPartition, position: i64) {
+        if self.goals.is_empty() {
+            return;
+        }
+        let key = (reader, partition.clone());
+        if self.goals.get(&key).is_some_and(|goal| position >= *goal) {
+            self.goals.remove(&key);
+            judge.evaluated(Invariant::I50);
+        }
+    }
+
+    /// Looks at the time.
+    pub fn check(&mut self, judge: &mut Judge, contract: &Contract) {
+        let Some(healed_ns) = self.healed_ns.filter(|_| !self.reported) else { return };
+        let now_ns = judge.now_ns();
+        let late = |since_ns: u64| now_ns > since_ns.saturating_add(contract.produce_within_ns);
+        let hanging = self.sent.iter().find(|(partition, since)| !self.confirmed.contains(*partition) && late(**since));
+        if let Some((partition, since_ns)) = hanging {
+            self.reported = true;
+            let text = format!("nothing sent to {partition} since {:.3} s is confirmed", *since_ns as f64 / 1e9);
+            judge.violated(Invariant::I48, text);
+        } else if self.confirmed.is_empty() && late(healed_ns) {
+            self.reported = true;
+            judge.violated(Invariant::I48, "no producer has succeeded anywhere".into());
+        }
+        if now_ns > healed_ns.saturating_add(contract.catch_up_within_ns)
+            && let Some(((reader, partition), goal)) = self.goals.iter().next()
+        {
+            self.reported = true;
+            judge.violated(Invariant::I50, format!("consumer {reader} has not reached {goal} of {partition}"));
+        }
+    }
+
+    /// Everything that was promised has been kept.
+    pub fn converged(&self) -> bool {
+        self.healed_ns.is_some()
+            && self.goals.is_empty()
+            && !self.confirmed.is_empty()
+            && self.sent.keys().all(|partition| self.confirmed.contains(partition))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::oracle::{
+        Contract, Invariant,
+        events::{ClientEvent, Purpose},
+        testing::Run,
+    };
+
+    fn healed() -> Run {
+        let contract = Contract { produce_within_ns: 1_000, catch_up_within_ns: 2_000, ..Contract::default() };
+        let run = Run::with(contract);
+        run.open_new();
+        run.append(0, 2);
+        run.high_watermark(0, 2);
+        let following = ClientEvent::Following { reader: 1, partition: run.partition.clone(), from: 0 };
+        run.oracle.client_event(following);
+        run.oracle.healed();
+        run
+    }
+
+    fn produce(run: &Run) {
+        run.sending(2, 2, None);
+        run.append(2, 2);
+        run.high_watermark(2, 4);
+        run.confirmed(2, 2);
+    }
+
+    #[test]
+    fn in_time() {
+        let run = healed();
+        run.later(500);
+        produce(&run);
+        assert!(!run.oracle.converged());
+        run.read(1, Purpose::Tail, 0, &[0]);
+        assert!(run.oracle.converged());
+        run.later(100_000);
+        run.oracle.check_liveness();
+        run.assert_legal(&[Invariant::I48, Invariant::I50]);
+    }
+
+    #[test]
+    fn no_producer_succeeds() {
+        let run = healed();
+        run.read(1, Purpose::Tail, 0, &[0]);
+        run.later(1_001);
+        run.oracle.check_liveness();
+        run.assert_violated(Invariant::I48);
+    }
+
+    #[test]
+    fn one_partition_hangs() {
+        let run = healed();
+        produce(&run);
+        run.later(900);
+        let mut other = run.sent_batch(8, 8, 1, None);
+        other.partition = sillon_broker::types::TopicPartition::new("t", 1);
+        run.oracle.client_event(ClientEvent::Sending(other));
+        run.later(1_001);
+        run.oracle.check_liveness();
+        run.assert_violated(Invariant::I48);
+    }
+
+    #[test]
+    fn a_consumer_does_not_come_on() {
+        let run = healed();
+        produce(&run);
+        run.later(2_001);
+        run.oracle.check_liveness();
+        run.assert_violated(Invariant::I50);
+    }
+}

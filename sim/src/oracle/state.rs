@@ -1,0 +1,181 @@
+//! All that the oracle knows in one place, and what starts, stops and faults of the machines do to it.
+
+use super::{
+    Contract,
+    disk::{Disks, LogImage},
+    events::{DiskFault, Stop},
+    ghost::{Boot, Node, Partition},
+    history::History,
+    i01_acknowledged_survives as i01, i13_epoch_cache as i13, i15_contiguous as i15, i20_recovery as i20,
+    i21_checkpoints as i21,
+    judge::Judge,
+};
+use serde::{Deserialize, Serialize};
+use sillon_broker::types::TopicPartition;
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+/// Where a broker keeps its proven recovery points.
+const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
+/// Where a log keeps its epoch cache.
+const EPOCHS: &str = "leader-epoch-checkpoint";
+
+/// How much happened in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statistics {
+    /// Records that producers began to send.
+    pub records_sent: u64,
+    /// Records confirmed to their producers.
+    pub records_confirmed: u64,
+    /// Records whose sending definitely failed.
+    pub records_failed: u64,
+    /// Records of which the producer does not know.
+    pub records_unknown: u64,
+    /// Records that consumers received, each as often as it was received.
+    pub records_read: u64,
+    /// Records that power failures and damaged disks took, as they may.
+    pub records_lost: u64,
+    /// Starts of brokers.
+    pub starts: u64,
+}
+
+pub(super) struct State {
+    pub contract: Contract,
+    pub disks: Arc<dyn Disks>,
+    pub judge: Judge,
+    pub nodes: BTreeMap<u32, Node>,
+    pub partitions: BTreeMap<TopicPartition, Partition>,
+    pub history: History,
+    pub out_of_contract: Vec<String>,
+    pub statistics: Statistics,
+}
+
+impl State {
+    pub fn new(disks: Arc<dyn Disks>, contract: Contract) -> State {
+        State {
+            contract,
+            disks,
+            judge: Judge::new(),
+            nodes: BTreeMap::new(),
+            partitions: BTreeMap::new(),
+            history: History::default(),
+            out_of_contract: Vec::new(),
+            statistics: Statistics::default(),
+        }
+    }
+
+    pub fn on_stopped(&mut self, node: u32, stop: Stop) {
+        self.nodes.entry(node).or_default().last_stop = Some(stop);
+        for partition in self.partitions.values_mut().filter(|partition| partition.node == node) {
+            if !stop.keeps_page_cache() {
+                partition.power_was_lost = true;
+            }
+            if stop == Stop::Controlled && partition.open && !partition.offline {
+                // A controlled stop leaves nothing unsynced: that is what its marker says.
+                partition.durable = partition.log_end;
+            }
+            partition.open = false;
+        }
+    }
+
+    pub fn on_starting(&mut self, now_ns: u64, node: u32) {
+        self.statistics.starts += 1;
+        let State { contract, disks, judge, nodes, partitions, .. } = self;
+        let machine = nodes.entry(node).or_default();
+        machine.starts += 1;
+        let after_controlled_stop = machine.last_stop.take() == Some(Stop::Controlled);
+        for partition in partitions.values_mut().filter(|partition| partition.node == node) {
+            judge.at(now_ns, Some(node), Some(&partition.name));
+            let image = LogImage::read(&**disks, node, &partition.directory, partition.log_start);
+            i01::on_starting(judge, contract, machine, partition, &image);
+            let file = partition.directory.join(EPOCHS);
+            if let Some(bytes) = disks.read(node, &file) {
+                i21::on_file(judge, machine, &file, &bytes, 2);
+            }
+            partition.boot = Some(Boot { image, after_controlled_stop });
+            partition.open = false;
+            partition.offline = false;
+            partition.disk_failed_ns = None;
+            partition.sync_failed = false;
+            partition.high_watermark = None;
+        }
+        self.check_checkpoints(now_ns, node);
+    }
+
+    fn check_checkpoints(&mut self, now_ns: u64, node: u32) {
+        let State { contract, disks, judge, nodes, partitions, .. } = self;
+        let machine = &nodes[&node];
+        for entry in disks.list(node, &contract.log_directory) {
+            if entry.is_directory || !entry.name.ends_with("-checkpoint") {
+                continue;
+            }
+            let file = contract.log_directory.join(&entry.name);
+            let Some(bytes) = disks.read(node, &file) else { continue };
+            judge.at(now_ns, Some(node), None);
+            let entries = i21::on_file(judge, machine, &file, &bytes, 3);
+            if entry.name != RECOVERY_POINTS {
+                continue;
+            }
+            for words in entries {
+                let named = words[1].parse().map(|number| TopicPartition::new(&words[0], number));
+                let partition = named.ok().and_then(|name| partitions.get(&name));
+                let Some((partition, offset)) = partition.zip(words[2].parse().ok()) else { continue };
+                if !partition.wiped {
+                    judge.at(now_ns, Some(node), Some(&partition.name));
+                    i20::on_checkpoint(judge, partition, offset);
+                }
+            }
+        }
+    }
+
+    pub fn on_disk_fault(&mut self, now_ns: u64, node: u32, fault: &DiskFault) {
+        self.nodes.entry(node).or_default().note(fault);
+        for partition in self.partitions.values_mut().filter(|partition| partition.node == node) {
+            match fault {
+                DiskFault::Wiped => {
+                    partition.wiped = true;
+                    partition.power_was_lost = true;
+                }
+                DiskFault::SyncFailed { file } if is_segment_of(file, partition) => {
+                    partition.disk_failed_ns.get_or_insert(now_ns);
+                    partition.sync_failed = true;
+                }
+                DiskFault::WriteFailed { file } if is_segment_of(file, partition) => {
+                    partition.disk_failed_ns.get_or_insert(now_ns);
+                }
+                DiskFault::Corrupted { .. } | DiskFault::SyncFailed { .. } | DiskFault::WriteFailed { .. } => {}
+            }
+        }
+    }
+
+    pub fn on_healed(&mut self, now_ns: u64) {
+        let goals = self.history.goals(&self.partitions);
+        self.history.liveness.on_healed(now_ns, goals);
+    }
+
+    pub fn finish(&mut self, now_ns: u64) {
+        self.check_scans(now_ns);
+        let State { disks, judge, nodes, partitions, .. } = self;
+        for partition in partitions.values() {
+            judge.at(now_ns, Some(partition.node), Some(&partition.name));
+            let machine = nodes.entry(partition.node).or_default();
+            let image = LogImage::read(&**disks, partition.node, &partition.directory, partition.log_start);
+            i01::at_end(judge, machine, partition, &image);
+            i15::on_disk(judge, machine, partition, &image, partition.log_end);
+            let file = partition.directory.join(EPOCHS);
+            let Some(bytes) = disks.read(partition.node, &file) else { continue };
+            let entries = i21::on_file(judge, machine, &file, &bytes, 2);
+            if !machine.has_damage_in(&partition.directory) {
+                i13::check(judge, &epoch_cache(&entries), &image, partition.log_start, partition.log_end);
+            }
+        }
+    }
+}
+
+fn is_segment_of(file: &Path, partition: &Partition) -> bool {
+    file.parent() == Some(&*partition.directory) && file.extension().is_some_and(|extension| extension == "log")
+}
+
+/// An epoch cache from the words of its file. What is no number makes it one that fits nothing.
+fn epoch_cache(entries: &[Vec<String>]) -> Vec<(i32, i64)> {
+    entries.iter().map(|words| (words[0].parse().unwrap_or(i32::MIN), words[1].parse().unwrap_or(i64::MAX))).collect()
+}

@@ -1,0 +1,295 @@
+//! What one seed makes of a scenario: every value explicit, nothing left to draw but what the world's tapes decide.
+//!
+//! Owns the drawn configuration, which a bundle keeps as it is. Never runs anything.
+
+use super::{
+    Scenario,
+    model::{Acks, Compression, PropertyValue},
+    units::{Between, human_bytes, human_nanos},
+};
+use crate::faults::{Draws, FaultKind, PlannedFault, draw_plan};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, fmt};
+use toml::Spanned;
+
+/// The configuration of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawnConfig {
+    /// How many brokers, each on a machine of its own: nodes 0 to `brokers − 1`.
+    pub brokers: u32,
+    /// `server.properties`, but for what names the machine.
+    pub broker_properties: BTreeMap<String, String>,
+    /// The topics.
+    pub topics: DrawnTopics,
+    /// The clients.
+    pub workload: DrawnWorkload,
+    /// The network while no fault is on.
+    pub network: DrawnNetwork,
+    /// The disks while no fault is on.
+    pub disk: DrawnDisk,
+    /// Each broker's clock at the start.
+    pub clocks: Vec<DrawnClock>,
+    /// The phase with faults, in nanoseconds.
+    pub safety_ns: u64,
+    /// The longest time for recovery after the last fault, in nanoseconds.
+    pub heal_ns: u64,
+    /// The phase without faults, in nanoseconds.
+    pub liveness_ns: u64,
+    /// Kinds of fault that the scenario has and this seed leaves out.
+    pub without: Vec<FaultKind>,
+}
+
+/// The topics of one run: `sim-0`, `sim-1`, …
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawnTopics {
+    /// How many.
+    pub count: u32,
+    /// Partitions of each.
+    pub partitions: u32,
+    /// Replicas of each partition.
+    pub replication_factor: u32,
+    /// `min.insync.replicas`.
+    pub min_insync_replicas: u32,
+    /// The topics' other properties.
+    pub properties: BTreeMap<String, String>,
+}
+
+/// The clients of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawnWorkload {
+    /// How many producers.
+    pub producers: u32,
+    /// How many readers.
+    pub readers: u32,
+    /// Records per second of all producers together.
+    pub records_per_second: f64,
+    /// The smallest and the largest batch, in records.
+    pub batch_records: (u32, u32),
+    /// The smallest and the largest value, in bytes.
+    pub value_bytes: (u32, u32),
+    /// When a record counts as written.
+    pub acks: Acks,
+    /// Whether producers are idempotent.
+    pub idempotence: bool,
+    /// How many requests each producer has under way at most.
+    pub in_flight: u32,
+    /// The codecs in use; each batch draws one.
+    pub compression: Vec<Compression>,
+    /// After this long a request counts as unanswered, in nanoseconds.
+    pub request_timeout_ns: u64,
+    /// After this long a batch is given up, in nanoseconds.
+    pub delivery_timeout_ns: u64,
+}
+
+/// The network of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawnNetwork {
+    /// The shortest and the longest time a segment takes, in nanoseconds.
+    pub latency_ns: (u64, u64),
+    /// Bandwidth of a connection, in bytes per second.
+    pub bytes_per_second: u64,
+    /// What a connection buffers in each direction, in bytes.
+    pub buffer_bytes: u64,
+}
+
+/// The disks of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawnDisk {
+    /// The shortest and the longest read, in nanoseconds.
+    pub read_latency_ns: (u64, u64),
+    /// The shortest and the longest write, in nanoseconds.
+    pub write_latency_ns: (u64, u64),
+    /// The shortest and the longest sync, in nanoseconds.
+    pub sync_latency_ns: (u64, u64),
+    /// The disk's size, in bytes.
+    pub capacity_bytes: u64,
+}
+
+/// A machine's clock at the start of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DrawnClock {
+    /// How far the wall clock is ahead, in nanoseconds.
+    pub wall_offset_ns: i64,
+    /// How much too fast both clocks run, in parts per million.
+    pub drift_parts_per_million: i64,
+}
+
+/// How likely the swarm leaves a fault kind out.
+const LEAVE_OUT_PROBABILITY: f64 = 0.35;
+
+impl Scenario {
+    /// Draws a seed's configuration and fault plan.
+    pub fn draw(&self, seed: u64) -> (DrawnConfig, Vec<PlannedFault>) {
+        let config = self.draw_config(seed);
+        let plan = draw_plan(seed, &self.rates, &self.script, config.brokers, config.safety_ns, &config.without);
+        (config, plan)
+    }
+
+    fn draw_config(&self, seed: u64) -> DrawnConfig {
+        let file = &self.file;
+        let mut draws = Draws::new(seed, "configuration");
+        let mut broker_properties = plain(&file.cluster.properties);
+        override_properties(&mut broker_properties, &file.swarm.broker_properties, &mut draws);
+        let mut properties = plain(&file.topics.properties);
+        override_properties(&mut properties, &file.swarm.topic_properties, &mut draws);
+        let brokers = count(file.cluster.brokers.get_ref().0);
+        let topics = DrawnTopics {
+            count: count(file.topics.count.get_ref().0),
+            partitions: count(file.topics.partitions.get_ref().0),
+            replication_factor: count(file.topics.replication_factor.get_ref().0),
+            min_insync_replicas: count(file.topics.min_insync_replicas.get_ref().0),
+            properties,
+        };
+        let workload = self.draw_workload(&mut draws);
+        let (network, disk) = self.draw_machines(&mut draws);
+        let (offset, drift) = (*file.clocks.wall_offset.get_ref(), *file.clocks.drift_parts_per_million.get_ref());
+        let clock = |_| DrawnClock {
+            wall_offset_ns: draws.within_signed(Between { from: offset.from.0, to: offset.to.0 }),
+            drift_parts_per_million: draws.within_signed(Between { from: drift.from.0, to: drift.to.0 }),
+        };
+        let clocks = (0..brokers).map(clock).collect();
+        DrawnConfig {
+            brokers,
+            broker_properties,
+            topics,
+            workload,
+            network,
+            disk,
+            clocks,
+            safety_ns: file.phases.safety.get_ref().0,
+            heal_ns: file.phases.heal.get_ref().0,
+            liveness_ns: file.phases.liveness.get_ref().0,
+            without: self.draw_left_out(seed),
+        }
+    }
+
+    fn draw_workload(&self, draws: &mut Draws) -> DrawnWorkload {
+        let (file, swarm) = (&self.file.workload, &self.file.swarm.workload);
+        let batch = choose(&file.batch_records, &swarm.batch_records, draws);
+        let value = choose(&file.value_bytes, &swarm.value_bytes, draws);
+        DrawnWorkload {
+            producers: count(choose(&file.producers, &swarm.producers, draws).0),
+            readers: count(choose(&file.readers, &swarm.readers, draws).0),
+            records_per_second: choose(&file.records_per_second, &swarm.records_per_second, draws),
+            batch_records: (count(batch.from.0), count(batch.to.0)),
+            value_bytes: (count(value.from.0), count(value.to.0)),
+            acks: choose(&file.acks, &swarm.acks, draws),
+            idempotence: choose(&file.idempotence, &swarm.idempotence, draws),
+            in_flight: count(choose(&file.in_flight, &swarm.in_flight, draws).0),
+            compression: choose(&file.compression, &swarm.compression, draws),
+            request_timeout_ns: choose(&file.request_timeout, &swarm.request_timeout, draws).0,
+            delivery_timeout_ns: file.delivery_timeout.get_ref().0,
+        }
+    }
+
+    fn draw_machines(&self, draws: &mut Draws) -> (DrawnNetwork, DrawnDisk) {
+        let (network, disk, swarm) = (&self.file.network, &self.file.disk, &self.file.swarm);
+        let ends = |range: Between<super::units::Nanos>| (range.from.0, range.to.0);
+        let network = DrawnNetwork {
+            latency_ns: ends(choose(&network.latency, &swarm.network.latency, draws)),
+            bytes_per_second: network.bytes_per_second.get_ref().0,
+            buffer_bytes: choose(&network.buffer_bytes, &swarm.network.buffer_bytes, draws).0,
+        };
+        let disk = DrawnDisk {
+            read_latency_ns: ends(*disk.read_latency.get_ref()),
+            write_latency_ns: ends(choose(&disk.write_latency, &swarm.disk.write_latency, draws)),
+            sync_latency_ns: ends(choose(&disk.sync_latency, &swarm.disk.sync_latency, draws)),
+            capacity_bytes: disk.capacity_bytes.get_ref().0,
+        };
+        (network, disk)
+    }
+
+    /// The kinds this seed leaves out. At least one stays: a run without any fault shows little.
+    fn draw_left_out(&self, seed: u64) -> Vec<FaultKind> {
+        if !self.file.swarm.fault_mix || self.rates.is_empty() {
+            return Vec::new();
+        }
+        let mut draws = Draws::new(seed, "fault-mix");
+        let spared = draws.choose(&self.rates).kind;
+        let left_out = |kind: &FaultKind| *kind != spared;
+        self.rates.iter().map(|rate| rate.kind).filter(|_| draws.chance(LEAVE_OUT_PROBABILITY)).filter(left_out).collect()
+    }
+}
+
+fn count(number: u64) -> u32 {
+    u32::try_from(number).expect("a checked scenario has no larger numbers")
+}
+
+fn plain(properties: &super::model::Properties) -> BTreeMap<String, String> {
+    properties.iter().map(|(name, value)| (name.get_ref().clone(), value.get_ref().0.clone())).collect()
+}
+
+fn override_properties(
+    properties: &mut BTreeMap<String, String>,
+    choices: &BTreeMap<Spanned<String>, Spanned<Vec<PropertyValue>>>,
+    draws: &mut Draws,
+) {
+    for (name, values) in choices {
+        properties.insert(name.get_ref().clone(), draws.choose(values.get_ref()).0.clone());
+    }
+}
+
+/// The file's value, or one of the swarm's where it has some.
+fn choose<T: Clone>(value: &Spanned<T>, choices: &Option<Spanned<Vec<T>>>, draws: &mut Draws) -> T {
+    match choices {
+        Some(choices) => draws.choose(choices.get_ref()).clone(),
+        None => value.get_ref().clone(),
+    }
+}
+
+/// A few lines for people, each `name  value`.
+impl fmt::Display for DrawnConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pairs = |map: &BTreeMap<String, String>| match map.is_empty() {
+            true => "as by default".to_string(),
+            false => map.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" "),
+        };
+        let range = |(from, to): (u64, u64)| match from == to {
+            true => human_nanos(from),
+            false => format!("{}..{}", human_nanos(from), human_nanos(to)),
+        };
+        let (topics, workload) = (&self.topics, &self.workload);
+        writeln!(f, "brokers     {}: {}", self.brokers, pairs(&self.broker_properties))?;
+        writeln!(f, "topics      {} of {} partitions: {}", topics.count, topics.partitions, pairs(&topics.properties))?;
+        writeln!(
+            f,
+            "workload    {} producers, {} readers, {} records/s in batches of {}..{}, values {}..{}",
+            workload.producers,
+            workload.readers,
+            workload.records_per_second,
+            workload.batch_records.0,
+            workload.batch_records.1,
+            human_bytes(u64::from(workload.value_bytes.0)),
+            human_bytes(u64::from(workload.value_bytes.1)),
+        )?;
+        writeln!(
+            f,
+            "            acks {:?}, idempotence {}, {} in flight, compression {:?}, request timeout {}",
+            workload.acks,
+            workload.idempotence,
+            workload.in_flight,
+            workload.compression,
+            human_nanos(workload.request_timeout_ns),
+        )?;
+        writeln!(f, "network     latency {}", range(self.network.latency_ns))?;
+        writeln!(
+            f,
+            "disk        read {}, write {}, sync {}",
+            range(self.disk.read_latency_ns),
+            range(self.disk.write_latency_ns),
+            range(self.disk.sync_latency_ns)
+        )?;
+        write!(
+            f,
+            "phases      safety {}, heal {}, liveness {}",
+            human_nanos(self.safety_ns),
+            human_nanos(self.heal_ns),
+            human_nanos(self.liveness_ns)
+        )?;
+        if !self.without.is_empty() {
+            let names: Vec<&str> = self.without.iter().map(|kind| kind.name()).collect();
+            write!(f, "\nwithout     {}", names.join(", "))?;
+        }
+        Ok(())
+    }
+}
