@@ -211,6 +211,42 @@ pub fn lowest_priority() -> io::Result<()> {
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Writes to up to `limit` bytes of free memory and gives them back. In a virtual machine the first write to a page
+/// makes the host find memory for it, which costs more than everything measured here; so it is done before.
+///
+/// # Errors
+/// Those of the operating system.
+pub fn touch_free_memory(limit: u64) -> Result<()> {
+    const PAGE_BYTES: usize = 4096;
+    let information = fs::read_to_string("/proc/meminfo")?;
+    let line = information.lines().find_map(|line| line.strip_prefix("MemFree:")).ok_or("no MemFree")?;
+    let free = line.trim().trim_end_matches(" kB").parse::<u64>()? * 1024;
+    // Half of what is free at the most, and of what a control group leaves: memory is not taken from others.
+    let length = usize::try_from(limit.min(free / 2).min(control_group_allows() / 2))?;
+    if length == 0 {
+        return Ok(());
+    }
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    // SAFETY: a new mapping, of which one byte of each page is written, all within its length, and that is then removed.
+    unsafe {
+        let memory = libc::mmap(std::ptr::null_mut(), length, protection, flags, -1, 0);
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error().into());
+        }
+        for at in (0..length).step_by(PAGE_BYTES) {
+            memory.cast::<u8>().add(at).write_volatile(1);
+        }
+        libc::munmap(memory, length);
+    }
+    Ok(())
+}
+
+/// The memory that the control group of this process may have, in bytes; without a limit, more than there is.
+fn control_group_allows() -> u64 {
+    let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    limit.and_then(|text| text.trim().parse().ok()).unwrap_or(u64::MAX)
+}
+
 /// A directory for one run, removed with all that is in it when dropped.
 #[derive(Debug)]
 pub struct WorkDirectory(PathBuf);

@@ -92,7 +92,7 @@ fn damaged_batches_are_refused_with_the_code_that_says_why() {
             ("two batches", [good.clone(), good.clone()].concat().into(), ErrorCode::INVALID_RECORD),
             ("too large", batch(&[&large], 1_700_000_000_000, None), ErrorCode::MESSAGE_TOO_LARGE),
             ("no batch", bytes::Bytes::new(), ErrorCode::INVALID_RECORD),
-            ("from the far future", batch(&["v"], i64::MAX - 1, None), ErrorCode::INVALID_TIMESTAMP),
+            ("from the far future", batch(&["v"], i64::MAX / 2, None), ErrorCode::INVALID_TIMESTAMP),
         ];
         for (name, records, code) in cases {
             let answer = produce(&connection, "t", records).await;

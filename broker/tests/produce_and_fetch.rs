@@ -41,12 +41,12 @@ fn what_is_produced_is_read_back_by_offset_and_by_time() {
         assert_eq!(values(&ask(&connection, FETCH_VERSION, &fetch_request("t", 3)).await), ["c", "d"]);
         let beyond = ask(&connection, FETCH_VERSION, &fetch_request("t", 5)).await;
         assert_eq!(beyond.responses[0].partitions[0].error_code, ErrorCode::OFFSET_OUT_OF_RANGE.code());
-        assert_eq!(list_offset(&connection, "t", T0 + 1).await, (T0 + 1, 1, 1));
-        assert_eq!(list_offset(&connection, "t", T0 + 5).await, (T0 + 10, 2, 1));
+        assert_eq!(list_offset(&connection, "t", T0 + 1).await, (T0 + 1, 1, 0));
+        assert_eq!(list_offset(&connection, "t", T0 + 5).await, (T0 + 10, 2, 0));
         assert_eq!(list_offset(&connection, "t", T0 + 99).await, (-1, -1, -1));
         assert_eq!(list_offset(&connection, "t", -1).await.1, 4);
         assert_eq!(list_offset(&connection, "t", -2).await.1, 0);
-        assert_eq!(list_offset(&connection, "t", -3).await, (T0 + 11, 3, 1));
+        assert_eq!(list_offset(&connection, "t", -3).await, (T0 + 11, 3, 0));
         broker.stop().await.unwrap();
     });
 }

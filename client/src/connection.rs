@@ -18,6 +18,7 @@ use sillon_protocol::{
 use sillon_runtime::{ReadHalf, Runtime, Tasks, WriteHalf};
 use std::{
     collections::VecDeque,
+    future::Future,
     ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -221,12 +222,29 @@ impl Connection {
         request: &R,
         timeout: Duration,
     ) -> Result<R::Response, ConnectionError> {
-        let timed_out = || ConnectionError::TimedOut { api: R::API_KEY, timeout_ms: millis(timeout) };
-        let asking = async {
-            let frame = self.ask(version, request).await?;
+        let asking = async { decode_response::<R>(version, &self.ask(version, request).await?.await?) };
+        let answer = self.runtime.timeout(timeout, asking).await;
+        answer.unwrap_or_else(|_elapsed| Err(timed_out::<R>(timeout)))
+    }
+
+    /// Sends a request and gives its answer as something that can be awaited elsewhere, for whoever sends several
+    /// before the first is answered: they leave in the order of these calls.
+    ///
+    /// # Errors
+    /// As [`Connection::send`], as far as they show before the request is sent; the rest with the answer.
+    pub async fn begin<R: Request>(
+        &self,
+        version: i16,
+        request: &R,
+        timeout: Duration,
+    ) -> Result<impl Future<Output = Result<R::Response, ConnectionError>> + Send + use<R>, ConnectionError> {
+        let answer = self.ask(version, request).await?;
+        let runtime = self.runtime.clone();
+        Ok(async move {
+            let waiting = runtime.timeout(timeout, answer);
+            let frame = waiting.await.unwrap_or_else(|_elapsed| Err(timed_out::<R>(timeout)))?;
             decode_response::<R>(version, &frame)
-        };
-        self.runtime.timeout(timeout, asking).await.unwrap_or_else(|_elapsed| Err(timed_out()))
+        })
     }
 
     /// Sends a request that has no answer (Produce with acks=0). Returns once it is queued.
@@ -247,17 +265,19 @@ impl Connection {
         self.places.clone().acquire_owned().await.expect("the semaphore is never closed")
     }
 
-    /// The whole answer, header included.
-    async fn ask<R: Request>(&self, version: i16, request: &R) -> Result<Bytes, ConnectionError> {
+    /// Queues a request; what comes back is the whole answer, header included.
+    async fn ask<R: Request>(
+        &self,
+        version: i16,
+        request: &R,
+    ) -> Result<impl Future<Output = Result<Bytes, ConnectionError>> + Send + use<R>, ConnectionError> {
         let place = self.place().await;
         let (answer, receiver) = oneshot::channel();
-        {
-            let mut queues = self.shared.lock();
-            let correlation_id = self.queue(&mut queues, version, request, None)?;
-            queues.waiting.push_back(Waiting { correlation_id, answer, _place: place });
-        }
-        // The sender is dropped without an answer only when the node goes down with its tasks.
-        receiver.await.unwrap_or(Err(ConnectionError::Closed))
+        let mut queues = self.shared.lock();
+        let correlation_id = self.queue(&mut queues, version, request, None)?;
+        queues.waiting.push_back(Waiting { correlation_id, answer, _place: place });
+        // The sender is dropped without an answer only when the connection is, or the node goes down with its tasks.
+        Ok(async move { receiver.await.unwrap_or(Err(ConnectionError::Closed)) })
     }
 
     fn queue<R: Request>(
@@ -289,7 +309,7 @@ impl Connection {
                 client_software_name: env!("CARGO_PKG_NAME").into(),
                 client_software_version: env!("CARGO_PKG_VERSION").into(),
             };
-            let frame = self.ask(version, &request).await?;
+            let frame = self.ask(version, &request).await?.await?;
             let error_code = frame.get(API_VERSIONS_HEADER_BYTES..API_VERSIONS_HEADER_BYTES + 2);
             let refused = error_code.is_some_and(|code| code == UNSUPPORTED_VERSION.to_be_bytes());
             let spoken = if refused { 0 } else { version };
@@ -308,6 +328,10 @@ impl Connection {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn timed_out<R: Request>(timeout: Duration) -> ConnectionError {
+    ConnectionError::TimedOut { api: R::API_KEY, timeout_ms: millis(timeout) }
 }
 
 fn decode_response<R: Request>(version: i16, frame: &Bytes) -> Result<R::Response, ConnectionError> {

@@ -27,6 +27,8 @@ use tokio::sync::Notify;
 
 /// Version from which topics are named by id.
 const FIRST_VERSION_WITH_TOPIC_IDS: i16 = 13;
+/// Version from which an answer can tell who leads, and where logs diverge.
+const FIRST_VERSION_WITH_LEADERS: i16 = 12;
 /// Version from which clients know zstd.
 const FIRST_VERSION_WITH_ZSTD: i16 = 10;
 /// Slices below this are copied into the answer: one system call less beats no copy.
@@ -77,7 +79,7 @@ pub(crate) async fn handle(broker: &Broker, version: i16, request: FetchRequest)
         outcome.observe_serving(broker);
     }
     fetch.note_in_session(plan.session_id, plan.incremental, &mut outcomes);
-    let (responses, slices) = answer(outcomes).await;
+    let (responses, slices) = answer(version, outcomes).await;
     (FetchResponse { session_id: plan.session_id, responses, ..FetchResponse::default() }, slices)
 }
 
@@ -265,7 +267,7 @@ impl Outcome {
 }
 
 /// The answer's topics, and the slices of files in the order of their partitions.
-async fn answer(outcomes: Vec<Outcome>) -> (Vec<FetchTopicResponse>, Vec<LogSlice>) {
+async fn answer(version: i16, outcomes: Vec<Outcome>) -> (Vec<FetchTopicResponse>, Vec<LogSlice>) {
     let mut responses: Vec<FetchTopicResponse> = Vec::new();
     let mut slices = Vec::new();
     let mut last_topic: Option<TopicKey> = None;
@@ -283,7 +285,8 @@ async fn answer(outcomes: Vec<Outcome>) -> (Vec<FetchTopicResponse>, Vec<LogSlic
         if let Some((epoch, end_offset)) = outcome.diverging {
             response.diverging_epoch = FetchEpochEndOffset { epoch: epoch.0, end_offset: end_offset.0 };
         }
-        if let (ErrorCode::FENCED_LEADER_EPOCH, Some(epoch)) = (outcome.error, outcome.leader_epoch) {
+        let fenced = outcome.error == ErrorCode::FENCED_LEADER_EPOCH && version >= FIRST_VERSION_WITH_LEADERS;
+        if let (true, Some(epoch)) = (fenced, outcome.leader_epoch) {
             response.current_leader = LeaderIdAndEpoch { leader_epoch: epoch.0, ..LeaderIdAndEpoch::default() };
         }
         if let Some(slice) = outcome.slice {

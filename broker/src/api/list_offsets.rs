@@ -16,13 +16,16 @@ use sillon_protocol::{
     },
 };
 
+/// Version from which an answer tells a record's leader epoch.
+const FIRST_VERSION_WITH_LEADER_EPOCHS: i16 = 4;
+
 /// Time stamp, offset and leader epoch of what was found.
 type Found = Option<(i64, Offset, LeaderEpoch)>;
 
 pub(crate) async fn handle(
     broker: &Broker,
     _: &Client,
-    _: i16,
+    version: i16,
     request: ListOffsetsRequest,
 ) -> ListOffsetsResponse {
     let topics = broker.topics();
@@ -37,7 +40,9 @@ pub(crate) async fn handle(
                 Ok(Some((timestamp, offset, leader_epoch))) => {
                     response.timestamp = timestamp;
                     response.offset = offset.0;
-                    response.leader_epoch = leader_epoch.0;
+                    if version >= FIRST_VERSION_WITH_LEADER_EPOCHS {
+                        response.leader_epoch = leader_epoch.0;
+                    }
                 }
                 Err(code) => response.error_code = code.code(),
             }

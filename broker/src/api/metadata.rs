@@ -16,6 +16,9 @@ use sillon_protocol::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
+/// Version from which an unknown topic that was asked for by id has no name; before it has an empty one.
+const FIRST_VERSION_WITH_NULL_NAMES: i16 = 12;
+
 pub(crate) async fn handle(
     broker: &Broker,
     client: &Client,
@@ -31,7 +34,11 @@ pub(crate) async fn handle(
             let may_create = request.allow_auto_topic_creation && broker.config().auto_create_topics;
             let mut described = Vec::with_capacity(topics.len());
             for topic in topics {
-                described.push(describe(broker, topic, may_create, operations).await);
+                let mut topic = describe(broker, topic, may_create, operations).await;
+                if version < FIRST_VERSION_WITH_NULL_NAMES && topic.name.is_none() {
+                    topic.name = Some(String::new());
+                }
+                described.push(topic);
             }
             described
         }

@@ -14,6 +14,7 @@ pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_topic_partitions;
 pub(crate) mod fetch;
 pub mod fetch_session;
+pub(crate) mod find_coordinator;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
 pub(crate) mod list_offsets;
@@ -35,6 +36,7 @@ const OFFERED: &[ApiKey] = &[
     ApiKey::Fetch,
     ApiKey::ListOffsets,
     ApiKey::Metadata,
+    ApiKey::FindCoordinator,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,

@@ -95,6 +95,16 @@ impl EpochCache {
         newer.checked_sub(1).map(|index| self.entries[index].epoch)
     }
 
+    /// The epochs that the record at `offset` can have. One, where the cache reaches back so far; before its first
+    /// entry lie records of that epoch or older ones, which the log's start was moved past.
+    pub(super) fn range_for(&self, offset: Offset) -> (LeaderEpoch, LeaderEpoch) {
+        match (self.epoch_for(offset), self.entries.first()) {
+            (Some(epoch), _) => (epoch, epoch),
+            (None, Some(first)) => (LeaderEpoch::NONE, first.epoch),
+            (None, None) => (LeaderEpoch::NONE, LeaderEpoch::NONE),
+        }
+    }
+
     fn is_in_order(&self) -> bool {
         let valid = |entry: &EpochStart| entry.epoch.0 >= 0 && entry.start_offset.0 >= 0;
         self.entries.iter().all(valid)
@@ -149,6 +159,10 @@ mod tests {
         let epochs = cache(&[(2, 5), (4, 10)]);
         let of = |offset| epochs.epoch_for(Offset(offset)).map(|epoch| epoch.0);
         assert_eq!((of(4), of(5), of(9), of(10), of(99)), (None, Some(2), Some(2), Some(4), Some(4)));
+        let range = |offset| epochs.range_for(Offset(offset));
+        assert_eq!(range(10), (LeaderEpoch(4), LeaderEpoch(4)));
+        assert_eq!(range(4), (LeaderEpoch(-1), LeaderEpoch(2)), "moved past");
+        assert_eq!(EpochCache::default().range_for(Offset(0)), (LeaderEpoch(-1), LeaderEpoch(-1)));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{
     segment::{SEGMENT_LIMIT_BYTES, Segment},
 };
 use crate::types::{LeaderEpoch, Offset};
-use sillon_protocol::records::{BatchView, EndTransactionMarker, RecordError};
+use sillon_protocol::records::{BatchHeader, BatchView, EndTransactionMarker, RecordError};
 use sillon_runtime::{File, FileSystem, Monotonic, OpenOptions};
 use std::{
     collections::BTreeSet,
@@ -146,18 +146,24 @@ enum Bad {
     Record(#[from] RecordError),
     #[error("it starts at offset {found}, after {expected}")]
     Offset { found: i64, expected: Offset },
-    #[error("it is of leader epoch {found}, where the log has {expected}")]
-    Epoch { found: i32, expected: LeaderEpoch },
+    #[error("it is of leader epoch {found}, where the log has {least} to {most}")]
+    Epoch { found: LeaderEpoch, least: LeaderEpoch, most: LeaderEpoch },
     #[error("it lies past the log's end")]
     PastEnd,
+}
+
+/// Whether a batch may follow in a segment that holds everything before `next_offset`.
+fn continues(batch: &BatchHeader, next_offset: Offset, segment_base: Offset) -> bool {
+    let (base, last) = (batch.base_offset(), batch.last_offset());
+    base >= next_offset.0 && last >= base && last - segment_base.0 <= i64::from(i32::MAX)
 }
 
 impl Progress<'_> {
     /// Checks one batch. Below the recovery point only that the file can be walked through.
     fn check(&self, batch: &BatchView<'_>) -> Result<(), Bad> {
-        let (base, last) = (batch.base_offset(), batch.last_offset());
+        let base = batch.base_offset();
         let offset = Bad::Offset { found: base, expected: self.next_offset };
-        if base < self.next_offset.0 || last < base || last - self.segment_base.0 > i64::from(i32::MAX) {
+        if !continues(batch.header(), self.next_offset, self.segment_base) {
             return Err(offset);
         }
         if self.plan.log_end_at_most.is_some_and(|most| batch.next_offset() > most.0) {
@@ -170,13 +176,13 @@ impl Progress<'_> {
             return Err(offset);
         }
         // The checksum covers neither offset nor epoch. Epochs are on disk before their first batch.
-        let found = batch.leader_epoch();
-        let expected = match self.epochs {
-            Some(epochs) => epochs.epoch_for(Offset(base)).unwrap_or(LeaderEpoch::NONE),
-            None => self.latest_epoch.max(LeaderEpoch(found)),
+        let found = LeaderEpoch(batch.leader_epoch());
+        let (least, most) = match self.epochs {
+            Some(epochs) => epochs.range_for(Offset(base)),
+            None => (LeaderEpoch::NONE, LeaderEpoch(i32::MAX)),
         };
-        if found != expected.0 {
-            return Err(Bad::Epoch { found, expected });
+        if found < least.max(self.latest_epoch) || found > most {
+            return Err(Bad::Epoch { found, least, most });
         }
         Ok(batch.validate_header()?)
     }
@@ -218,6 +224,11 @@ impl Loader<'_> {
                 LogError::Corrupt { path, problem: format!("damaged at byte {position}: {source}") }
             }
         }
+    }
+
+    fn out_of_order(&self, base: Offset, batch: &BatchHeader) -> LogError {
+        let problem = format!("damaged: a batch with offset {} is out of order", batch.base_offset());
+        LogError::Corrupt { path: self.segment_path(base), problem }
     }
 
     /// Segments that end at or before the log start were about to be removed.
@@ -314,7 +325,9 @@ impl Loader<'_> {
         let bases: Vec<Offset> = inventory.segments.keys().copied().collect();
         let Some(first) = bases.first() else { return self.create(self.plan.log_start).await };
         let log_start = self.plan.log_start.max(*first);
-        let trusted = bases.partition_point(|base| *base <= self.plan.recovery_point).saturating_sub(1);
+        // One that ends exactly at the recovery point may have been closed after the last sync: its indexes are not
+        // proven.
+        let trusted = bases.partition_point(|base| *base < self.plan.recovery_point).saturating_sub(1);
         let mut segments = Vec::with_capacity(bases.len());
         for (index, base) in bases[..trusted].iter().enumerate() {
             segments.push(self.trusted(*base, &inventory.segments[base], bases[index + 1]).await?);
@@ -410,9 +423,8 @@ impl Loader<'_> {
         let segment = segment.map_err(LogError::io(self.segment_path(base), "indexing"))?;
         let mut scanner = Scanner::new(file, 0, files.log_bytes.min(SEGMENT_LIMIT_BYTES), CHUNK_BYTES);
         while let Some((_, header)) = scanner.next_header().await.map_err(|error| self.scan_error(base, error))? {
-            if header.base_offset() < segment.end_offset().0 || header.next_offset() > end.0 {
-                let problem = format!("offset {} is out of order", header.base_offset());
-                return Err(LogError::Corrupt { path: self.segment_path(base), problem });
+            if !continues(&header, segment.end_offset(), base) || header.next_offset() > end.0 {
+                return Err(self.out_of_order(base, &header));
             }
             if segment.note(&header, self.config.index_interval_bytes) {
                 segment.write_pending(self.files).await.map_err(LogError::io(segment.path(""), "indexing"))?;
@@ -513,9 +525,14 @@ impl Loader<'_> {
             let position = replay.start_in(segment, self.files).await;
             let position = position.map_err(|error| self.scan_error(segment.base_offset, error))?;
             let mut scanner = segment.scanner(position, HEADER_CHUNK_BYTES).expect("a batch begins in the file");
+            let mut next_offset = segment.base_offset;
             while let Some((position, header)) =
                 scanner.next_header().await.map_err(|error| self.scan_error(segment.base_offset, error))?
             {
+                if !continues(&header, next_offset, segment.base_offset) {
+                    return Err(self.out_of_order(segment.base_offset, &header));
+                }
+                next_offset = Offset(header.next_offset());
                 let marker = match header.is_control() {
                     true => Replay::read_marker(segment, position, &header).await,
                     false => Ok(None),

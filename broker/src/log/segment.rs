@@ -344,7 +344,13 @@ impl Segment {
             }
         }
         if time_entries > 0 {
-            return self.largest_timestamp(files).await.is_some_and(|largest| largest.last_offset < end_offset);
+            let Some(largest) = self.largest_timestamp(files).await else { return false };
+            let Ok(Some(batch)) = self.find(files, largest.last_offset).await else { return false };
+            let Some(mut scanner) = self.scanner(batch.position, HEADER_CHUNK_BYTES) else { return false };
+            let Ok(Some((_, header))) = scanner.next_header().await else { return false };
+            return header.last_offset() == largest.last_offset.0
+                && header.max_timestamp() == largest.timestamp_ms
+                && largest.last_offset < end_offset;
         }
         // A segment has a time index entry as soon as a batch of it has a time stamp.
         let mut scanner = self.scanner(0, HEADER_CHUNK_BYTES).expect("0 is in every file");

@@ -112,18 +112,44 @@ impl Log {
     ) -> Result<Option<TimestampPlace>, ReadError> {
         let mut largest: Option<TimestampPlace> = None;
         let mut scanner = segment.scanner(0, HEADER_CHUNK_BYTES).expect("0 is in every file");
-        while let Some((_, header)) = scanner.next_header().await.map_err(|error| scan_error(segment, error))? {
+        while let Some((position, header)) =
+            scanner.next_header().await.map_err(|error| scan_error(segment, error))?
+        {
             if header.base_offset() >= up_to.0 {
                 break;
             }
-            let timestamp_ms = header.max_timestamp();
-            if header.last_offset() >= from.0
-                && timestamp_ms > largest.map_or(NO_TIMESTAMP, |largest| largest.timestamp_ms)
-            {
+            if header.last_offset() < from.0 {
+                continue;
+            }
+            let whole = header.base_offset() >= from.0 && header.next_offset() <= up_to.0;
+            let timestamp_ms = if whole {
+                header.max_timestamp()
+            } else {
+                let timestamps = self.timestamps_within(segment, position, &header, (from, up_to)).await?;
+                timestamps.into_iter().max().unwrap_or(NO_TIMESTAMP)
+            };
+            if timestamp_ms > largest.map_or(NO_TIMESTAMP, |largest| largest.timestamp_ms) {
                 largest = Some(TimestampPlace { timestamp_ms, last_offset: Offset(header.last_offset()) });
             }
         }
         Ok(largest)
+    }
+
+    /// The time stamps of the records of a batch that are in `range`.
+    async fn timestamps_within(
+        &self,
+        segment: &Segment,
+        position: u64,
+        header: &BatchHeader,
+        range: (Offset, Offset),
+    ) -> Result<Vec<i64>, ReadError> {
+        let mut timestamps = Vec::new();
+        let collect = |timestamp: i64| {
+            timestamps.push(timestamp);
+            false
+        };
+        self.first_record(segment, position, header, range, collect).await?;
+        Ok(timestamps)
     }
 
     async fn header_at(&self, segment: &Segment, position: u64) -> Result<BatchHeader, ReadError> {
@@ -141,7 +167,7 @@ impl Log {
         position: u64,
         header: &BatchHeader,
         range: (Offset, Offset),
-        wanted: impl Fn(i64) -> bool,
+        mut wanted: impl FnMut(i64) -> bool,
     ) -> Result<Option<TimestampOffset>, ReadError> {
         let damaged =
             |source: RecordError| ReadError::Damaged { path: segment.path(names::LOG_SUFFIX), position, source };

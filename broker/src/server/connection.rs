@@ -41,6 +41,13 @@ pub(super) enum ConnectionError {
     Idle(Duration),
 }
 
+impl ConnectionError {
+    /// Whether an answer could not be given although the request was sound.
+    pub(super) fn is_own_fault(&self) -> bool {
+        matches!(self, ConnectionError::Request(dispatch::RequestError::Encode(_)))
+    }
+}
+
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(broker: Arc<Broker>, stream: BoxStream) -> Result<(), ConnectionError> {
     let client = dispatch::Client { local: stream.local_addr() };

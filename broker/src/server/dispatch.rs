@@ -76,6 +76,7 @@ pub(crate) async fn handle(broker: &Arc<Broker>, client: &Client, frame: Bytes) 
         }
         ApiKey::ApiVersions => serve!(api_versions, ApiVersionsRequest),
         ApiKey::Metadata => serve!(metadata, MetadataRequest),
+        ApiKey::FindCoordinator => serve!(find_coordinator, FindCoordinatorRequest),
         ApiKey::ListOffsets => serve!(list_offsets, ListOffsetsRequest),
         ApiKey::CreateTopics => serve!(create_topics, CreateTopicsRequest),
         ApiKey::DeleteTopics => serve!(delete_topics, DeleteTopicsRequest),

@@ -104,8 +104,11 @@ impl Connections {
         // The lock is held until the task is in the map, so that it cannot remove itself before.
         let mut running = self.0.lock().expect("no holder panics");
         let task = broker.runtime().spawn("connection", async move {
-            if let Err(error) = serving.await {
-                tracing::debug!(%peer, %error, "connection closed");
+            match serving.await {
+                Ok(()) => {}
+                // A defect of this broker, unlike everything else that can end a connection.
+                Err(error) if error.is_own_fault() => tracing::error!(%peer, %error, "connection closed"),
+                Err(error) => tracing::debug!(%peer, %error, "connection closed"),
             }
             tasks.lock().expect("no holder panics").remove(&number);
         });

@@ -424,14 +424,16 @@ impl FileSystem for MemoryFiles {
             if !disk.directories.contains(path) {
                 return Err(not_found());
             }
-            let here = |entry: &Path| (entry.parent() == Some(path)).then(|| entry.file_name()).flatten().map(Path::new);
-            let name = |entry: &Path| entry.to_str().expect("tests use UTF-8").to_owned();
+            let name = |entry: &Path| {
+                let name = entry.file_name().filter(|_| entry.parent() == Some(path))?;
+                Some(name.to_str().expect("tests use UTF-8").to_owned())
+            };
             let files = disk.files.iter().filter_map(|(file, inode)| {
                 let length = inode.lock().expect("not poisoned").content.len() as u64;
-                here(file).map(|file| DirectoryEntry { name: name(file), is_directory: false, length })
+                Some(DirectoryEntry { name: name(file)?, is_directory: false, length })
             });
             let directories = disk.directories.iter().filter_map(|directory| {
-                here(directory).map(|directory| DirectoryEntry { name: name(directory), is_directory: true, length: 0 })
+                Some(DirectoryEntry { name: name(directory)?, is_directory: true, length: 0 })
             });
             let mut entries: Vec<_> = files.chain(directories).collect();
             entries.sort();
