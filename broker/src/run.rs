@@ -11,7 +11,7 @@ use crate::{
     types::{TopicId, Uuid},
 };
 use sillon_runtime::{Runtime, Tasks};
-use std::{future::Future, net::SocketAddr, sync::Arc};
+use std::{future::Future, net::SocketAddr, path::PathBuf, sync::Arc};
 
 /// Why a broker could not start, or not stop cleanly.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,13 @@ pub enum BrokerError {
     /// The metadata file cannot be opened.
     #[error(transparent)]
     OpenMetadata(#[from] file_store::OpenError),
+    /// There are logs, but nothing says to which topics they belong.
+    #[error("{path} is missing although there are logs beside it; restore it from a copy, or move the logs away",
+        path = .path.display())]
+    MetadataMissing {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The metadata cannot be written.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -48,8 +55,13 @@ impl Running {
         let addresses = server.addresses();
         let context = broker::log_context(&runtime, &observers);
         let directories = LogDirectories::open(context, &config.log_dirs).await?;
-        let new_cluster_id = new_cluster_id(&runtime);
-        let metadata = file_store::FileStore::open(runtime.clone(), &config.log_dirs[0], new_cluster_id).await?;
+        // A directory that was used before its first metadata was written belongs to that cluster already.
+        let known = directories.identity().and_then(|meta| meta.cluster_id.clone());
+        let cluster_id = known.unwrap_or_else(|| new_cluster_id(&runtime));
+        let metadata = file_store::FileStore::open(runtime.clone(), &config.log_dirs[0], cluster_id).await?;
+        if metadata.is_new() && !directories.unopened().await?.is_empty() {
+            return Err(BrokerError::MetadataMissing { path: config.log_dirs[0].join(file_store::FILE_NAME) });
+        }
         directories.identify(config.broker_id, &metadata.image().cluster_id).await?;
         let advertised = advertised(&config, &addresses);
         let broker = Broker::start(runtime, config, advertised, observers, Arc::new(metadata), directories).await?;

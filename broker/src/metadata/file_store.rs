@@ -26,6 +26,7 @@ const CHECKSUM_KEY: &str = "crc32c=";
 pub struct FileStore {
     runtime: Runtime,
     path: PathBuf,
+    is_new: bool,
     image: RwLock<Arc<MetadataImage>>,
     /// Held while a change is on its way to the disk.
     writing: tokio::sync::Mutex<()>,
@@ -59,14 +60,22 @@ impl FileStore {
     /// Where the file cannot be read or is damaged.
     pub async fn open(runtime: Runtime, directory: &Path, new_cluster_id: String) -> Result<FileStore, OpenError> {
         let path = directory.join(FILE_NAME);
+        let mut is_new = false;
         let image = match runtime.fs().read_small(&path, MAX_FILE_BYTES).await {
             Ok(bytes) => decode(&bytes).map_err(|reason| OpenError::Damaged { path: path.clone(), reason })?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                is_new = true;
                 MetadataImage { cluster_id: new_cluster_id, ..MetadataImage::default() }
             }
             Err(error) => return Err(OpenError::Io { path, error }),
         };
-        Ok(FileStore { runtime, path, image: RwLock::new(Arc::new(image)), writing: tokio::sync::Mutex::new(()) })
+        let image = RwLock::new(Arc::new(image));
+        Ok(FileStore { runtime, path, is_new, image, writing: tokio::sync::Mutex::new(()) })
+    }
+
+    /// Whether there was no file.
+    pub fn is_new(&self) -> bool {
+        self.is_new
     }
 
     async fn write(&self, change: Change) -> Result<Arc<MetadataImage>, MetadataError> {
