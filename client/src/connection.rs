@@ -237,7 +237,8 @@ impl Connection {
         version: i16,
         request: &R,
         timeout: Duration,
-    ) -> Result<impl Future<Output = Result<R::Response, ConnectionError>> + Send + use<R>, ConnectionError> {
+    ) -> Result<impl Future<Output = Result<R::Response, ConnectionError>> + Send + use<R>, ConnectionError>
+    {
         let answer = self.ask(version, request).await?;
         let runtime = self.runtime.clone();
         Ok(async move {

@@ -132,7 +132,10 @@ enum Channel {
 impl fmt::Debug for Decisions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let inner = self.lock();
-        f.debug_struct("Decisions").field("drawn", &inner.drawn).field("divergence", &inner.divergence).finish()
+        f.debug_struct("Decisions")
+            .field("drawn", &inner.drawn)
+            .field("divergence", &inner.divergence)
+            .finish()
     }
 }
 

@@ -2,6 +2,14 @@
 //!
 //! [`world`] is that world (clocks, network, disks, processes and their faults); [`decisions`] is where each of its
 //! random values comes from, so that a run can be recorded, replayed and shrunk. Only this crate knows madsim.
+//!
+//! ```text
+//!   cli ── campaigns of seeds, replay, traces         report ── what they have come to
+//!    └─ driver ── one run: phases, brokers, clients   repro ─── bundles of failing runs
+//!        ├─ scenario, faults ── what to run, what goes wrong when
+//!        ├─ workload ────────── clients                oracle ── what must hold
+//!        └─ world, decisions
+//! ```
 
 #[cfg(not(madsim))]
 compile_error!(
@@ -11,6 +19,22 @@ compile_error!(
 );
 
 #[cfg(madsim)]
+pub mod cli;
+#[cfg(madsim)]
 pub mod decisions;
+#[cfg(madsim)]
+pub mod driver;
+#[cfg(madsim)]
+pub mod faults;
+#[cfg(madsim)]
+pub mod oracle;
+#[cfg(madsim)]
+pub mod report;
+#[cfg(madsim)]
+pub mod repro;
+#[cfg(madsim)]
+pub mod scenario;
+#[cfg(madsim)]
+pub mod workload;
 #[cfg(madsim)]
 pub mod world;

@@ -20,19 +20,23 @@ use support::{Client, PORT, echo, everywhere};
 const SERVERS: u64 = 3;
 
 async fn ask_at_random(runtime: Runtime, observe: impl Fn(&'static str, &[(&'static str, u64)])) {
-    let mut clients: Vec<_> = (0..SERVERS).map(|server| Client::new(&runtime, format!("s{server}"), PORT)).collect();
+    let mut clients: Vec<_> =
+        (0..SERVERS).map(|server| Client::new(&runtime, format!("s{server}"), PORT)).collect();
     for round in 0u64.. {
         let server = runtime.random_u64() % SERVERS;
         let length = (runtime.random_u64() % 3_000) as usize + 1;
         let start = runtime.now();
-        let answer = clients[server as usize].call(&vec![round as u8; length], Duration::from_millis(800)).await;
+        let answer =
+            clients[server as usize].call(&vec![round as u8; length], Duration::from_millis(800)).await;
         let took = (runtime.now() - start).as_micros() as u64;
         match answer {
             Ok(answer) => {
                 assert_eq!(answer.len(), length);
                 observe("answer", &[("server", server), ("took_us", took)]);
             }
-            Err(error) => observe("no-answer", &[("server", server), ("error", error.kind() as u64), ("took_us", took)]),
+            Err(error) => {
+                observe("no-answer", &[("server", server), ("error", error.kind() as u64), ("took_us", took)])
+            }
         }
         runtime.sleep(Duration::from_millis(runtime.random_u64() % 50)).await;
     }
@@ -143,7 +147,9 @@ fn two_hundred_seeds_repeat_in_other_threads_and_another_order() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                while let Ok(seed) = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)) {
+                while let Ok(seed) =
+                    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
+                {
                     let chain = chain(seed - 1);
                     second.lock().expect("no panic")[seed - 1] = chain;
                 }

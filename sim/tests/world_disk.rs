@@ -40,13 +40,23 @@ fn synced_data_survives_and_unsynced_data_has_every_fate() {
             assert_eq!(disk.durable_view(FILE).expect("its name is durable"), [1; 8_192]);
             let loss = world.power_fail(node);
             let content = disk.read_file(FILE).expect("it was there");
-            assert_eq!(disk.durable_view(FILE).as_ref(), Some(&content), "after a power failure all is durable");
+            assert_eq!(
+                disk.durable_view(FILE).as_ref(),
+                Some(&content),
+                "after a power failure all is durable"
+            );
             assert!((8_192..=24_576).contains(&content.len()));
             assert_eq!(content[4_096..8_192], [1; 4_096], "a synced page that nobody touched");
             assert!(content[8_192..].iter().all(|byte| *byte == 0 || *byte == 2));
             let first = if content[50] == 3 { "new" } else { "old" };
             let file = &loss.files[0];
-            let length = if content.len() == 8_192 { "old" } else if content.len() == 24_576 { "new" } else { "between" };
+            let length = if content.len() == 8_192 {
+                "old"
+            } else if content.len() == 24_576 {
+                "new"
+            } else {
+                "between"
+            };
             notes.add(format!("first page {first}, length {length}, torn {}", file.torn_pages > 0));
         }
     });
@@ -281,7 +291,8 @@ fn directories_list_rename_and_remove() {
             file.write_all_at(name.as_bytes(), 0).await.expect("no fault");
         }
         let list = fs.list(Path::new("/a")).await.expect("there");
-        let list: Vec<_> = list.iter().map(|entry| (entry.name.as_str(), entry.is_directory, entry.length)).collect();
+        let list: Vec<_> =
+            list.iter().map(|entry| (entry.name.as_str(), entry.is_directory, entry.length)).collect();
         assert_eq!(list, [("b", true, 0), ("m", false, 1), ("z", false, 1)]);
         fs.rename(Path::new("/a/b"), Path::new("/c")).await.expect("a directory moves with what it holds");
         assert_eq!(fs.read_small(Path::new("/c/x"), 9).await.expect("there"), b"b/x");
@@ -293,14 +304,17 @@ fn directories_list_rename_and_remove() {
             fs.open(Path::new("/no/file"), OpenOptions::REWRITE).await.err().expect("no directory").kind(),
             fs.open(Path::new("/a/../m"), OpenOptions::READ).await.err().expect("no such way").kind(),
         ];
-        assert_eq!(kinds, [
-            io::ErrorKind::InvalidInput,
-            io::ErrorKind::IsADirectory,
-            io::ErrorKind::IsADirectory,
-            io::ErrorKind::NotFound,
-            io::ErrorKind::NotFound,
-            io::ErrorKind::InvalidInput,
-        ]);
+        assert_eq!(
+            kinds,
+            [
+                io::ErrorKind::InvalidInput,
+                io::ErrorKind::IsADirectory,
+                io::ErrorKind::IsADirectory,
+                io::ErrorKind::NotFound,
+                io::ErrorKind::NotFound,
+                io::ErrorKind::InvalidInput,
+            ]
+        );
         fs.remove_dir_all(Path::new("/c")).await.expect("there");
         assert_eq!(world.disk(node).files(), ["/a/m", "/a/z"]);
         assert_eq!(world.disk(node).used_bytes(), 2);
@@ -312,14 +326,17 @@ fn directories_list_rename_and_remove() {
 fn replacing_a_file_is_atomic_at_every_moment() {
     let seen = in_world(|world, notes| async move {
         for round in 0..40 {
-            let node = world.add_node(&format!("r{round}"), boot(|runtime| async move {
-                runtime.fs().create_dir_all(Path::new("/d")).await.expect("new");
-                runtime.fs().replace(Path::new("/d/f"), b"old").await.expect("no fault");
-                runtime.fs().sync_dir(Path::new("/")).await.expect("no fault");
-                runtime.sleep(seconds(1)).await;
-                runtime.fs().replace(Path::new("/d/f"), b"the new one").await.expect("no fault");
-                pending::<()>().await;
-            }));
+            let node = world.add_node(
+                &format!("r{round}"),
+                boot(|runtime| async move {
+                    runtime.fs().create_dir_all(Path::new("/d")).await.expect("new");
+                    runtime.fs().replace(Path::new("/d/f"), b"old").await.expect("no fault");
+                    runtime.fs().sync_dir(Path::new("/")).await.expect("no fault");
+                    runtime.sleep(seconds(1)).await;
+                    runtime.fs().replace(Path::new("/d/f"), b"the new one").await.expect("no fault");
+                    pending::<()>().await;
+                }),
+            );
             world.start(node);
             sleep(Duration::from_micros(1_000_000 + round * 150)).await;
             world.power_fail(node);

@@ -102,7 +102,8 @@ impl Drop for PanicsWhenDropped {
 #[test]
 fn a_panic_ends_its_process_and_nothing_else() {
     let (panics, statuses) = run_seeded(5, || async {
-        let world = World::new(WorldConfig::default(), Arc::new(sillon_sim::decisions::Decisions::random(5, false)));
+        let world =
+            World::new(WorldConfig::default(), Arc::new(sillon_sim::decisions::Decisions::random(5, false)));
         let panicking = run_on(&world, "panicking", |runtime| async move {
             let inner = runtime.clone();
             runtime.spawn("worker", async move {
@@ -145,7 +146,8 @@ fn clocks_drift_jump_and_are_continuous() {
         let other = run_on(&world, "other", |_| pending());
         world.set_drift(node, 50_000);
         world.jump_wall_clock(node, -90_000);
-        let (runtime, right) = (world.runtime(node).expect("it runs"), world.runtime(other).expect("it runs"));
+        let (runtime, right) =
+            (world.runtime(node).expect("it runs"), world.runtime(other).expect("it runs"));
         notes.add(format!("wall apart {} ms", runtime.unix_time().0 - right.unix_time().0));
         let (local, global) = (runtime.now(), now_ns());
         runtime.sleep(seconds(21)).await;
@@ -157,12 +159,15 @@ fn clocks_drift_jump_and_are_continuous() {
         let after = runtime.now();
         notes.add(format!("continuous: {}", after - before < Duration::from_micros(1)));
     });
-    assert_eq!(notes, [
-        "wall apart -90000 ms",
-        "21 s there are 20000 ms here and 21000 ms there",
-        "wall apart -89000 ms",
-        "continuous: true",
-    ]);
+    assert_eq!(
+        notes,
+        [
+            "wall apart -90000 ms",
+            "21 s there are 20000 ms here and 21000 ms there",
+            "wall apart -89000 ms",
+            "continuous: true",
+        ]
+    );
 }
 
 #[test]

@@ -36,7 +36,9 @@ fn ping_pong() {
     let start = processor_seconds();
     let simulated = run_seeded(1, || async {
         let world = new_world();
-        run_on(&world, "server", |runtime| async move { echo(runtime, everywhere(), None).await.expect("for ever") });
+        run_on(&world, "server", |runtime| async move {
+            echo(runtime, everywhere(), None).await.expect("for ever")
+        });
         let done = Arc::new(AtomicU64::new(0));
         let in_client = done.clone();
         run_on(&world, "client", move |runtime| {
@@ -56,7 +58,10 @@ fn ping_pong() {
     })
     .expect("no panic");
     let took = processor_seconds() - start;
-    println!("{ROUNDS} round trips of 1 KiB: {:.0}/s of CPU ({simulated:.0} s simulated)", ROUNDS as f64 / took);
+    println!(
+        "{ROUNDS} round trips of 1 KiB: {:.0}/s of CPU ({simulated:.0} s simulated)",
+        ROUNDS as f64 / took
+    );
 }
 
 #[test]
@@ -89,7 +94,10 @@ fn idle_cluster() {
     })
     .expect("no panic");
     let took = processor_seconds() - start;
-    println!("{NODES} idle machines with heartbeats each 500 ms: {:.0} times real time", SECONDS as f64 / took);
+    println!(
+        "{NODES} idle machines with heartbeats each 500 ms: {:.0} times real time",
+        SECONDS as f64 / took
+    );
 }
 
 #[test]
@@ -117,7 +125,8 @@ fn appends() {
         let node = run_on(&world, "m", |_| std::future::pending());
         let runtime = world.runtime(node).expect("it runs");
         let path = std::path::Path::new("/log");
-        let file = runtime.fs().open(path, sillon_runtime::OpenOptions::READ_WRITE_CREATE).await.expect("new");
+        let file =
+            runtime.fs().open(path, sillon_runtime::OpenOptions::READ_WRITE_CREATE).await.expect("new");
         for index in 0..APPENDS {
             file.write_at(&[1; 1_024], index * 1_024).await.expect("no fault");
         }

@@ -162,8 +162,11 @@ impl Writer {
     pub(super) fn finish(&self, stream: Stream) -> StreamTape {
         let mut sites: Vec<_> = self.sites.iter().collect();
         sites.sort_by_key(|(_, index)| **index);
-        let sites =
-            sites.into_iter().map(|((what, low, high), _)| Site { what: (*what).to_owned(), low: *low, high: *high });
+        let sites = sites.into_iter().map(|((what, low, high), _)| Site {
+            what: (*what).to_owned(),
+            low: *low,
+            high: *high,
+        });
         StreamTape { stream, sites: sites.collect(), count: self.count, bytes: self.bytes.clone() }
     }
 }
@@ -191,7 +194,11 @@ impl Reader {
         let mut position = self.position;
         let Some((site, value)) = self.tape.read(&mut position) else { return Err(None) };
         self.position = position;
-        if site.what == what && site.low == low && site.high == high { Ok(value) } else { Err(Some(site.clone())) }
+        if site.what == what && site.low == low && site.high == high {
+            Ok(value)
+        } else {
+            Err(Some(site.clone()))
+        }
     }
 }
 
@@ -235,8 +242,12 @@ mod tests {
 
     #[test]
     fn a_damaged_tape_ends_early() {
-        let damaged =
-            StreamTape { stream: Stream::Clock, sites: Vec::new(), count: 9, bytes: vec![0xff, 0xff, 3, 1, 2] };
+        let damaged = StreamTape {
+            stream: Stream::Clock,
+            sites: Vec::new(),
+            count: 9,
+            bytes: vec![0xff, 0xff, 3, 1, 2],
+        };
         assert_eq!(damaged.draws(), []);
         assert_eq!(Reader::new(damaged).next("x", 0, 1), Err(None));
     }

@@ -1,10 +1,13 @@
 //! Carries out the steps of faults: on the world, and with the oracle told what really happened.
 //! Owns what each step means; the order is in `agenda`.
 
-use super::cluster::{Cluster, disk_without_faults};
+use super::{
+    cluster::{Cluster, disk_without_faults},
+    file_faults,
+};
 use crate::{
     faults::{Direction, DiskChange, Draws, Step},
-    oracle::{DiskFault, Stop},
+    oracle::Stop,
     world::{LinkProfile, NodeId, Status, World},
 };
 use std::sync::Arc;
@@ -15,6 +18,8 @@ const ROT_ATTEMPTS: u64 = 32;
 /// Carries out one step. False where it changes nothing: the machine is already so.
 pub(super) fn carry_out(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool {
     let id = NodeId(node);
+    // Before the step: a power loss takes names away that explain what has been.
+    file_faults::tell(world, &cluster.oracle);
     match step {
         Step::Kill => kill(world, cluster, node),
         Step::PowerFail => power_fail(world, cluster, node),
@@ -33,7 +38,7 @@ pub(super) fn carry_out(world: &Arc<World>, cluster: &Cluster, node: u32, step: 
             change_disk(world, cluster, id, change);
             true
         }
-        Step::FlipBits { bits, pick } => flip_bits(world, cluster, node, bits, pick),
+        Step::FlipBits { bits, pick } => flip_bits(world, node, bits, pick),
         Step::JumpWallClock { by_ns } => {
             world.jump_wall_clock(id, by_ns / 1_000_000);
             true
@@ -135,7 +140,7 @@ fn change_disk(world: &World, cluster: &Cluster, id: NodeId, change: DiskChange)
 }
 
 /// Changes stored bits of segment files. Which is decided by `pick` and by what is on the disk, and by nothing else.
-fn flip_bits(world: &World, cluster: &Cluster, node: u32, bits: u64, pick: u64) -> bool {
+fn flip_bits(world: &World, node: u32, bits: u64, pick: u64) -> bool {
     let disk = world.disk(NodeId(node));
     let segments: Vec<(String, u64)> = disk
         .files()
@@ -152,8 +157,6 @@ fn flip_bits(world: &World, cluster: &Cluster, node: u32, bits: u64, pick: u64) 
         let (path, length) = draws.choose(&segments);
         let (position, bit) = (draws.below(*length), draws.below(8) as u8);
         if disk.flip_bit(path, position, bit) {
-            let damage = DiskFault::Corrupted { file: path.into(), offset: position, length: 1 };
-            cluster.oracle.disk_fault(node, damage);
             flipped += 1;
             if flipped == bits {
                 break;

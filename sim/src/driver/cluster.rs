@@ -1,6 +1,6 @@
 //! The brokers of a run: how each is configured, boots and ends. Owns their lives; what strikes them is in `act`.
 
-use super::{disks::WorldDisks, ear::Ear};
+use super::{disks::WorldDisks, ear::Ear, file_faults};
 use crate::{
     oracle::{Contract, Oracle, Stop},
     scenario::DrawnConfig,
@@ -127,6 +127,9 @@ impl Cluster {
             world.event_with_detail(NodeId(node), "exit", &[("asked", u64::from(asked))], || {
                 error.clone().unwrap_or_else(|| "as asked".to_string())
             });
+        }
+        if let Some(world) = self.world.upgrade() {
+            file_faults::tell(&world, &self.oracle);
         }
         self.oracle.node_stopped(node, stop);
         self.lock()[node as usize].exits.push(Exit { node, at_ns: now_ns(), asked, error });

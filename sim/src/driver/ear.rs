@@ -1,5 +1,6 @@
 //! What a broker tells: into the trace and to the oracle, as long as its process lives. Owns the words of the trace.
 
+use super::file_faults;
 use crate::{
     oracle::Oracle,
     world::{NodeId, World},
@@ -30,6 +31,7 @@ impl Observer for Ear {
             return;
         }
         trace(&world, self.node, &observation);
+        file_faults::tell(&world, &self.oracle);
         self.inner.observe(observation);
         if self.oracle.first_violation().is_some() {
             self.violated.notify_one();

@@ -18,6 +18,7 @@ mod clients;
 mod cluster;
 mod disks;
 mod ear;
+mod file_faults;
 mod phases;
 
 use crate::{

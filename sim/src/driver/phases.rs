@@ -6,10 +6,11 @@ use super::{
     agenda::{Agenda, Due},
     clients::Clients,
     cluster::{Cluster, Exit},
+    file_faults,
 };
 use crate::{
     faults::{FaultKind, PlannedFault, Step},
-    oracle::Oracle,
+    oracle::{Invariant, Oracle},
     scenario::DrawnConfig,
     world::{self, NodeId, Status, World, now_ns, sleep_until_ns},
 };
@@ -25,8 +26,10 @@ const RESTART_DELAY_NS: u64 = SECOND;
 const LIVENESS_LEAST_NS: u64 = 2 * SECOND;
 /// How long a controlled stop may take.
 const STOP_LIMIT_NS: u64 = 30 * SECOND;
-/// How long the scan at the end may take.
-const SCAN_LIMIT_NS: u64 = 60 * SECOND;
+/// How long the scan at the end may take; a partition that cannot be read ends it earlier, with its name.
+const SCAN_LIMIT_NS: u64 = 3_600 * SECOND;
+/// How long clients may take to end once they have nothing to do.
+const CLIENT_LIMIT_NS: u64 = 30 * SECOND;
 
 /// What the phases have come to.
 pub(super) struct Finished {
@@ -93,30 +96,61 @@ impl Director<'_> {
         self.final_check(clients).await
     }
 
-    /// Everything is read once more, and the brokers stop as they should.
+    /// Everything is read once more, and clients and brokers stop as they should.
     async fn final_check(&mut self, clients: &Clients) -> Passed {
+        clients.stop_producing();
+        let patience_ns = self.cluster.config.workload.delivery_timeout_ns + CLIENT_LIMIT_NS;
+        self.until(now_ns() + patience_ns, |_| clients.busy_producer().is_none()).await?;
+        if let Some(producer) = clients.busy_producer() {
+            return Err(self.simulator(format!("{} does not end", self.world.name(producer))));
+        }
         let scan = clients.begin_final_scan();
-        let done = scan.clone();
-        self.until(now_ns() + SCAN_LIMIT_NS, move |_| done.is_done()).await?;
-        if !scan.is_done() {
-            let text = format!("the final scan is not done after {} s", SCAN_LIMIT_NS / SECOND);
-            return Err(Failure::Simulator { text });
+        self.until(now_ns() + SCAN_LIMIT_NS, |_| scan.result().is_some()).await?;
+        match scan.result() {
+            Some(Ok(())) => {}
+            Some(Err(text)) => return Err(self.unreadable(text)),
+            None => return Err(self.unreadable("the scan does not end")),
         }
-        self.stopping = true;
-        for node in 0..self.cluster.config.brokers {
-            carry_out(self.world, &self.cluster, node, Step::Stop);
+        clients.stop();
+        self.until(now_ns() + CLIENT_LIMIT_NS, |_| clients.busy_client().is_none()).await?;
+        if let Some(client) = clients.busy_client() {
+            return Err(self.simulator(format!("{} does not end", self.world.name(client))));
         }
-        let (world, brokers) = (self.world.clone(), self.cluster.config.brokers);
-        let stopped = move |_: &Oracle| (0..brokers).all(|node| !world.status(NodeId(node)).is_alive());
-        self.until(now_ns() + STOP_LIMIT_NS, stopped).await?;
-        for node in 0..brokers {
-            if self.world.status(NodeId(node)) != Status::Exited {
-                let text = format!("has not stopped {} s after it was asked to", STOP_LIMIT_NS / SECOND);
-                return Err(Failure::Broker { at_ns: now_ns(), node, text });
-            }
-        }
+        self.stop_brokers().await?;
         self.cluster.oracle.finish();
         self.look()
+    }
+
+    async fn stop_brokers(&mut self) -> Passed {
+        self.stopping = true;
+        let brokers = self.cluster.config.brokers;
+        for node in 0..brokers {
+            carry_out(self.world, &self.cluster, node, Step::Stop);
+        }
+        let world = self.world.clone();
+        let stopped = move |_: &Oracle| (0..brokers).all(|node| !world.status(NodeId(node)).is_alive());
+        self.until(now_ns() + STOP_LIMIT_NS, stopped).await?;
+        match (0..brokers).find(|node| self.world.status(NodeId(*node)) != Status::Exited) {
+            None => Ok(()),
+            Some(node) => {
+                let text = format!("has not stopped {} s after it was asked to", STOP_LIMIT_NS / SECOND);
+                Err(Failure::Broker { at_ns: now_ns(), node, text })
+            }
+        }
+    }
+
+    fn simulator(&self, text: String) -> Failure {
+        Failure::Simulator { text: format!("at {:.3} s: {text}", now_ns() as f64 / 1e9) }
+    }
+
+    /// All is healed, and yet not everything can be read: no consumer could reach the end.
+    fn unreadable(&self, text: &str) -> Failure {
+        let oracle = &self.cluster.oracle;
+        oracle.report(Invariant::I50, format!("the scan at the end: {text}"));
+        match oracle.first_violation() {
+            Some(violation) => Failure::Violation(violation),
+            None => self.simulator(text.to_string()),
+        }
     }
 
     /// A mark in the trace.
@@ -153,6 +187,7 @@ impl Director<'_> {
 
     /// Looks whether anything has failed, and has failed brokers started again.
     fn look(&mut self) -> Passed {
+        file_faults::tell(self.world, &self.cluster.oracle);
         for exit in self.cluster.take_exits() {
             self.exited(exit)?;
         }

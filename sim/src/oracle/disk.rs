@@ -115,7 +115,8 @@ impl LogImage {
     }
 
     fn break_at(&mut self, segment: i64, position: usize, bytes: &[u8], text: String) {
-        self.broken = Some(Break { segment, position: position as u64, file_bytes: bytes.len() as u64, text });
+        self.broken =
+            Some(Break { segment, position: position as u64, file_bytes: bytes.len() as u64, text });
     }
 
     /// The first offset.
@@ -282,9 +283,14 @@ pub(super) mod tests {
 
     #[test]
     fn checkpoints_are_whole_or_not() {
-        assert_eq!(parse_checkpoint(b"0\n1\nt 0 17\n", 3), Ok(vec![vec!["t".into(), "0".into(), "17".into()]]));
+        assert_eq!(
+            parse_checkpoint(b"0\n1\nt 0 17\n", 3),
+            Ok(vec![vec!["t".into(), "0".into(), "17".into()]])
+        );
         assert_eq!(parse_checkpoint(b"0\n0\n", 3), Ok(Vec::new()));
-        for torn in [&b""[..], b"0\n", b"0\n2\nt 0 17\n", b"0\n1\nt 0", b"0\n1\nt 0 1", b"1\n0\n", b"0\n\0\0\0\0"] {
+        for torn in
+            [&b""[..], b"0\n", b"0\n2\nt 0 17\n", b"0\n1\nt 0", b"0\n1\nt 0 1", b"1\n0\n", b"0\n\0\0\0\0"]
+        {
             assert!(parse_checkpoint(torn, 3).is_err(), "{torn:?}");
         }
     }

@@ -4,9 +4,10 @@
 use super::{
     disk::LogImage,
     ghost::{GhostBatch, Partition, ProducerGhost},
-    i01_acknowledged_survives as i01, i09_watermarks as i09, i12_leader_append_only as i12, i13_epoch_cache as i13,
-    i15_contiguous as i15, i18_committed_reads as i18, i19_failed_sync as i19, i20_recovery as i20,
-    i23_leader_epochs as i23, i26_sequences as i26, i27_producer_table as i27, i40_log_start as i40,
+    i01_acknowledged_survives as i01, i09_watermarks as i09, i12_leader_append_only as i12,
+    i13_epoch_cache as i13, i15_contiguous as i15, i18_committed_reads as i18, i19_failed_sync as i19,
+    i20_recovery as i20, i23_leader_epochs as i23, i26_sequences as i26, i27_producer_table as i27,
+    i40_log_start as i40,
     invariant::Invariant,
     state::State,
 };
@@ -43,7 +44,12 @@ impl State {
                     log_start: log_start.0,
                     log_end: log_end.0,
                 };
-                self.on_log_opened(now_ns, node, partition, &Opening { topic_id: *topic_id, opened, epochs, producers });
+                self.on_log_opened(
+                    now_ns,
+                    node,
+                    partition,
+                    &Opening { topic_id: *topic_id, opened, epochs, producers },
+                );
             }
             Observation::TopicDeleted { topic, .. } => {
                 self.partitions.retain(|partition, _| *partition.topic != **topic);
@@ -56,7 +62,9 @@ impl State {
             | Observation::HighWatermarkMoved { partition, .. }
             | Observation::BecameLeader { partition, .. }
             | Observation::ProduceAcknowledged { partition, .. }
-            | Observation::FetchServed { partition, .. } => self.on_partition(now_ns, node, partition, observation),
+            | Observation::FetchServed { partition, .. } => {
+                self.on_partition(now_ns, node, partition, observation)
+            }
         }
     }
 
@@ -74,7 +82,8 @@ impl State {
         );
         if !partition.open {
             if !part_of_recovery {
-                self.judge.violated(Invariant::I20, "the log is used before it was checked and opened".into());
+                self.judge
+                    .violated(Invariant::I20, "the log is used before it was checked and opened".into());
             }
             return;
         }
@@ -93,7 +102,8 @@ impl State {
     fn on_appended(&mut self, name: &TopicPartition, observation: &Observation<'_>) {
         let State { judge, partitions, .. } = self;
         let partition = partitions.get_mut(name).expect("the caller looked");
-        let Observation::Appended { base_offset, next_offset, leader_epoch, batch_crc, producer, .. } = observation
+        let Observation::Appended { base_offset, next_offset, leader_epoch, batch_crc, producer, .. } =
+            observation
         else {
             unreachable!("the caller looked")
         };
@@ -228,7 +238,8 @@ impl State {
             partition.lose_from(0);
         }
         if log_end < partition.log_end {
-            let (before, promised) = (partition.log_end, partition.acknowledged_end.max(partition.exposed_end));
+            let (before, promised) =
+                (partition.log_end, partition.acknowledged_end.max(partition.exposed_end));
             partition.lose_from(log_end);
             self.statistics.records_lost += u64::try_from(before - log_end).unwrap_or(0);
             if promised > log_end {

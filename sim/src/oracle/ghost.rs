@@ -182,7 +182,9 @@ impl Partition {
         self.lost.extend(removed);
         self.lost_values.extend(self.values.split_off(&to));
         self.log_end = to;
-        for end in [&mut self.committed_end, &mut self.durable, &mut self.acknowledged_end, &mut self.exposed_end] {
+        for end in
+            [&mut self.committed_end, &mut self.durable, &mut self.acknowledged_end, &mut self.exposed_end]
+        {
             *end = (*end).min(to);
         }
         if let Some(high_watermark) = &mut self.high_watermark {

@@ -42,7 +42,10 @@ impl History {
     }
 
     /// How far each tail reader has to come to be at the end.
-    pub fn goals(&self, partitions: &BTreeMap<TopicPartition, Partition>) -> BTreeMap<(u32, TopicPartition), i64> {
+    pub fn goals(
+        &self,
+        partitions: &BTreeMap<TopicPartition, Partition>,
+    ) -> BTreeMap<(u32, TopicPartition), i64> {
         let behind = self.positions.iter().filter_map(|((reader, name), position)| {
             let end = partitions.get(name)?.committed_end;
             (*position < end).then(|| ((*reader, name.clone()), end))
@@ -54,7 +57,8 @@ impl History {
     fn batch_of(&self, record: RecordId) -> Option<&Sent> {
         let named = BatchId { client: record.client, first: record.counter };
         let (id, sent) = self.sent.range(..=named).next_back()?;
-        (id.client == record.client && record.counter - id.first < u64::from(sent.batch.count)).then_some(sent)
+        (id.client == record.client && record.counter - id.first < u64::from(sent.batch.count))
+            .then_some(sent)
     }
 
     fn see(&mut self, judge: &mut Judge, partition: &mut Partition, offset: i64, record: RecordId) {
@@ -87,10 +91,14 @@ impl State {
                     self.statistics.records_unknown += u64::from(sent.batch.count);
                 }
             }
-            ClientEvent::Read { reader, purpose, partition, fetch_offset, high_watermark, batches, .. } => {
+            ClientEvent::Read {
+                reader, purpose, partition, fetch_offset, high_watermark, batches, ..
+            } => {
                 self.on_read(now_ns, (reader, purpose), &partition, (fetch_offset, high_watermark), &batches);
             }
             ClientEvent::Following { reader, partition, from } => {
+                self.judge.at(now_ns, None, None);
+                self.history.liveness.on_position(&mut self.judge, reader, &partition, from);
                 self.history.positions.insert((reader, partition), from);
             }
             ClientEvent::ScanFinished { partition, from, to } => {
@@ -118,7 +126,13 @@ impl State {
         judge.at(now_ns, Some(partition.node), Some(&partition.name));
         match event {
             ClientEvent::ReadDamaged { fetch_offset, text, .. } => {
-                i06::on_damaged(judge, nodes.entry(partition.node).or_default(), partition, fetch_offset, &text);
+                i06::on_damaged(
+                    judge,
+                    nodes.entry(partition.node).or_default(),
+                    partition,
+                    fetch_offset,
+                    &text,
+                );
             }
             ClientEvent::Moved { reader, partition: name, from, to } => {
                 i25::on_moved(judge, partition, from);
@@ -145,7 +159,10 @@ impl State {
         statistics.records_confirmed += u64::from(batch.count);
         let Some(partition) = partitions.get_mut(&batch.partition) else {
             judge.at(now_ns, None, None);
-            return judge.violated(Invariant::I01, format!("{id:?} is confirmed in {}, which nobody opened", batch.partition));
+            return judge.violated(
+                Invariant::I01,
+                format!("{id:?} is confirmed in {}, which nobody opened", batch.partition),
+            );
         };
         judge.at(now_ns, Some(partition.node), Some(&partition.name));
         history.liveness.on_confirmed(judge, &batch.partition, sent_ns);
@@ -171,7 +188,11 @@ impl State {
         let count = u64::from(sent.batch.count);
         statistics.records_failed += count;
         let partition = partitions.get(&sent.batch.partition);
-        judge.at(now_ns, partition.map(|partition| partition.node), partition.map(|partition| &partition.name));
+        judge.at(
+            now_ns,
+            partition.map(|partition| partition.node),
+            partition.map(|partition| &partition.name),
+        );
         for counter in id.first..id.first + count {
             let record = RecordId { client: id.client, counter };
             i65a::on_failed(judge, record, history.seen.get(&record).copied());
@@ -202,7 +223,8 @@ impl State {
             for (offset, record) in &batch.records {
                 match history.batch_of(*record) {
                     Some(sent) => i65a::on_seen(judge, sent, *record, *offset),
-                    None => judge.violated(Invariant::I06, format!("{record} is read at {offset}, nobody sent it")),
+                    None => judge
+                        .violated(Invariant::I06, format!("{record} is read at {offset}, nobody sent it")),
                 }
                 history.see(judge, partition, *offset, *record);
             }
@@ -215,14 +237,17 @@ impl State {
 
     /// The run is over: every confirmed batch against the scans.
     pub(super) fn check_scans(&mut self, now_ns: u64) {
-        let State { judge, partitions, history, .. } = self;
+        let State { judge, partitions, history, nodes, .. } = self;
         for sent in history.sent.values() {
-            let Some(base) = sent.base_offset.filter(|_| sent.outcome == Outcome::Confirmed) else { continue };
+            let Some(base) = sent.base_offset.filter(|_| sent.outcome == Outcome::Confirmed) else {
+                continue;
+            };
             let name = &sent.batch.partition;
             let Some(partition) = partitions.get(name) else { continue };
             judge.at(now_ns, Some(partition.node), Some(&partition.name));
+            let node = nodes.entry(partition.node).or_default();
             match history.scans.get(name) {
-                Some(range) => i69::at_end(judge, partition, sent, base, *range),
+                Some(range) => i69::at_end(judge, node, partition, sent, base, *range),
                 None => judge.violated(Invariant::I69, format!("no scan of {name} reached its end")),
             }
         }

@@ -29,7 +29,10 @@ pub(super) fn on_acknowledged(
     }
     if contract.flush_every_message {
         judge.demand(Invariant::I02, next <= partition.durable, || {
-            format!("{base}..{next} is acknowledged, but only what is below {} was flushed", partition.durable)
+            format!(
+                "{base}..{next} is acknowledged, but only what is below {} was flushed",
+                partition.durable
+            )
         });
     }
 }
@@ -38,17 +41,27 @@ pub(super) fn on_acknowledged(
 pub(super) fn on_confirmed(judge: &mut Judge, partition: &Partition, base: i64, count: i64) {
     let is_it = |batch: &GhostBatch| batch.count() == count;
     let there = partition.batch_at(base).is_some_and(is_it) || partition.lost_at(base, is_it);
-    judge.demand(Invariant::I01, there, || format!("{count} records are confirmed at {base} but not in the log"));
+    judge.demand(Invariant::I01, there, || {
+        format!("{count} records are confirmed at {base} but not in the log")
+    });
 }
 
 /// The end of a running log is removed.
 pub(super) fn on_truncated(judge: &mut Judge, partition: &Partition, to: i64) {
     let kept = partition.acknowledged_end;
-    judge.demand(Invariant::I01, to >= kept, || format!("truncated to {to}, but everything below {kept} is acknowledged"));
+    judge.demand(Invariant::I01, to >= kept, || {
+        format!("truncated to {to}, but everything below {kept} is acknowledged")
+    });
 }
 
 /// A broker starts: what must be on its disk is there.
-pub(super) fn on_starting(judge: &mut Judge, contract: &Contract, node: &Node, partition: &Partition, image: &LogImage) {
+pub(super) fn on_starting(
+    judge: &mut Judge,
+    contract: &Contract,
+    node: &Node,
+    partition: &Partition,
+    image: &LogImage,
+) {
     if partition.wiped || partition.log_end == partition.log_start {
         return;
     }
@@ -64,13 +77,21 @@ pub(super) fn on_starting(judge: &mut Judge, contract: &Contract, node: &Node, p
     let holds = sound_end >= must_reach || damage_explains(node, partition, image, partition.log_start);
     judge.demand(invariant, holds, || {
         let why = image.broken.as_ref().map_or("the file ends there", |broken| broken.text.as_str());
-        format!("everything below {must_reach} must be on disk, but the log is sound only to {sound_end}: {why}")
+        format!(
+            "everything below {must_reach} must be on disk, but the log is sound only to {sound_end}: {why}"
+        )
     });
     same_batches(judge, invariant, node, partition, image, must_reach);
 }
 
 /// A log was opened: what the disk held and must be kept is in it.
-pub(super) fn on_opened(judge: &mut Judge, node: &Node, partition: &Partition, image: &LogImage, log_end: i64) {
+pub(super) fn on_opened(
+    judge: &mut Judge,
+    node: &Node,
+    partition: &Partition,
+    image: &LogImage,
+    log_end: i64,
+) {
     if partition.wiped || partition.log_end == partition.log_start {
         return;
     }
@@ -81,10 +102,15 @@ pub(super) fn on_opened(judge: &mut Judge, node: &Node, partition: &Partition, i
     };
     let holds = log_end >= must_reach || damage_explains(node, partition, image, partition.log_start) || {
         // Recovery has cut the damaged bytes away by now: the image from before shows them.
-        partition.boot.as_ref().is_some_and(|boot| damage_explains(node, partition, &boot.image, partition.log_start))
+        partition
+            .boot
+            .as_ref()
+            .is_some_and(|boot| damage_explains(node, partition, &boot.image, partition.log_start))
             || (partition.boot.is_none() && node.has_damage_in(&partition.directory))
     };
-    judge.demand(invariant, holds, || format!("the log held everything below {must_reach}, now it ends at {log_end}"));
+    judge.demand(invariant, holds, || {
+        format!("the log held everything below {must_reach}, now it ends at {log_end}")
+    });
     same_batches(judge, invariant, node, partition, image, log_end.min(partition.log_end));
 }
 
@@ -93,13 +119,22 @@ pub(super) fn at_end(judge: &mut Judge, node: &Node, partition: &Partition, imag
     if partition.log_end > partition.log_start {
         let end = image.end();
         let holds = end >= partition.log_end || node.has_damage_in(&partition.directory);
-        judge.demand(Invariant::I01, holds, || format!("the log on disk ends at {end}, not at {}", partition.log_end));
+        judge.demand(Invariant::I01, holds, || {
+            format!("the log on disk ends at {end}, not at {}", partition.log_end)
+        });
         same_batches(judge, Invariant::I01, node, partition, image, partition.log_end);
     }
 }
 
 /// The batches on disk below `to` are the ones that were appended.
-fn same_batches(judge: &mut Judge, invariant: Invariant, node: &Node, partition: &Partition, image: &LogImage, to: i64) {
+fn same_batches(
+    judge: &mut Judge,
+    invariant: Invariant,
+    node: &Node,
+    partition: &Partition,
+    image: &LogImage,
+    to: i64,
+) {
     let from = partition.log_start.max(image.start());
     let expected = partition.batches_from(from).iter().take_while(|batch| batch.next <= to);
     let found = &image.batches[image.batches.partition_point(|batch| batch.next <= from)..];
@@ -117,7 +152,12 @@ fn same_batches(judge: &mut Judge, invariant: Invariant, node: &Node, partition:
 }
 
 /// Whether the place where the log stops being sound was damaged by the disk.
-pub(super) fn damage_explains(node: &Node, partition: &Partition, image: &LogImage, checked_from: i64) -> bool {
+pub(super) fn damage_explains(
+    node: &Node,
+    partition: &Partition,
+    image: &LogImage,
+    checked_from: i64,
+) -> bool {
     let damaged = |segment, from, to| node.is_damaged(&segment_path(&partition.directory, segment), from, to);
     if let Some(rotten) = image.first_rotten(checked_from) {
         return damaged(rotten.segment, rotten.position, rotten.position + rotten.size);

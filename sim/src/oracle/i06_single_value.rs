@@ -15,11 +15,15 @@ pub(super) fn on_seen(judge: &mut Judge, partition: &mut Partition, offset: i64,
         Some(known) => {
             // An answer may have been on its way while a power failure took the record it tells.
             let was_lost = partition.lost_values.contains(&(offset, record));
-            judge.demand(Invariant::I06, was_lost, || format!("at {offset} somebody saw {known}, now it is {record}"));
+            judge.demand(Invariant::I06, was_lost, || {
+                format!("at {offset} somebody saw {known}, now it is {record}")
+            });
         }
         None if offset >= partition.log_end => {
             let was_lost = partition.lost_at_or_after(offset);
-            judge.demand(Invariant::I06, was_lost, || format!("{record} is seen at {offset}, where no record is"));
+            judge.demand(Invariant::I06, was_lost, || {
+                format!("{record} is seen at {offset}, where no record is")
+            });
         }
         None => {
             judge.evaluated(Invariant::I06);
@@ -29,7 +33,13 @@ pub(super) fn on_seen(judge: &mut Judge, partition: &mut Partition, offset: i64,
 }
 
 /// The batch that a producer sent is the batch at the offset that it was told.
-pub(super) fn on_confirmed(judge: &mut Judge, contract: &Contract, partition: &Partition, sent: &SentBatch, base: i64) {
+pub(super) fn on_confirmed(
+    judge: &mut Judge,
+    contract: &Contract,
+    partition: &Partition,
+    sent: &SentBatch,
+    base: i64,
+) {
     if !contract.stored_as_sent {
         return;
     }
@@ -60,9 +70,17 @@ pub(super) fn on_read(judge: &mut Judge, partition: &Partition, read: &ReadBatch
 }
 
 /// A consumer got bytes that are no batch: only a damaged disk may do that.
-pub(super) fn on_damaged(judge: &mut Judge, node: &Node, partition: &Partition, fetch_offset: i64, text: &str) {
+pub(super) fn on_damaged(
+    judge: &mut Judge,
+    node: &Node,
+    partition: &Partition,
+    fetch_offset: i64,
+    text: &str,
+) {
     let explained = node.has_damage_in(&partition.directory);
-    judge.demand(Invariant::I06, explained, || format!("a fetch from {fetch_offset} gave no proper batch: {text}"));
+    judge.demand(Invariant::I06, explained, || {
+        format!("a fetch from {fetch_offset} gave no proper batch: {text}")
+    });
 }
 
 impl Partition {

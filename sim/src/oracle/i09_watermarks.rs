@@ -19,7 +19,10 @@ pub(super) fn on_moved(judge: &mut Judge, partition: &Partition, moved: Move) {
         format!("the high watermark moves to {to} in a log of {log_start}..{log_end}")
     });
     judge.demand(Invariant::I09, log_end <= partition.log_end, || {
-        format!("the log ends at {log_end} for the high watermark, but appended was up to {}", partition.log_end)
+        format!(
+            "the log ends at {log_end} for the high watermark, but appended was up to {}",
+            partition.log_end
+        )
     });
     if partition.leader_epoch == Some(leader_epoch)
         && let Some(known) = partition.high_watermark
@@ -39,7 +42,9 @@ pub(super) fn on_flushed(judge: &mut Judge, partition: &Partition, up_to: i64) {
 
 /// A log was opened.
 pub(super) fn on_opened(judge: &mut Judge, log_start: i64, log_end: i64) {
-    judge.demand(Invariant::I09, log_start <= log_end, || format!("the log is opened as {log_start}..{log_end}"));
+    judge.demand(Invariant::I09, log_start <= log_end, || {
+        format!("the log is opened as {log_start}..{log_end}")
+    });
 }
 
 #[cfg(test)]

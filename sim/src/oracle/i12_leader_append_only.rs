@@ -13,7 +13,10 @@ pub(super) fn on_appended(judge: &mut Judge, partition: &Partition, base: i64) {
 pub(super) fn on_truncated(judge: &mut Judge, partition: &Partition, to: i64) {
     // What an append that failed left behind was never part of the log, and may go.
     judge.demand(Invariant::I12, to >= partition.log_end, || {
-        format!("the leader of epoch {:?} truncates its log from {} to {to}", partition.leader_epoch, partition.log_end)
+        format!(
+            "the leader of epoch {:?} truncates its log from {} to {to}",
+            partition.leader_epoch, partition.log_end
+        )
     });
 }
 

@@ -7,11 +7,19 @@ pub(super) fn check(judge: &mut Judge, cache: &[(i32, i64)], image: &LogImage, l
     let ordered = cache.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
     judge.demand(Invariant::I13, ordered, || format!("the epoch cache {cache:?} is out of order"));
     let inside = cache.iter().all(|(_, start)| *start <= log_end);
-    judge.demand(Invariant::I13, inside, || format!("the epoch cache {cache:?} goes past the log end {log_end}"));
-    let wrong = image.batches.iter().filter(|batch| batch.next > log_start && batch.next <= log_end).find(|batch| {
-        let of = |offset| cache.partition_point(|(_, start)| *start <= offset).checked_sub(1).map(|index| cache[index].0);
-        [batch.base.max(log_start), batch.next - 1].map(of) != [Some(batch.epoch); 2]
+    judge.demand(Invariant::I13, inside, || {
+        format!("the epoch cache {cache:?} goes past the log end {log_end}")
     });
+    let wrong =
+        image.batches.iter().filter(|batch| batch.next > log_start && batch.next <= log_end).find(|batch| {
+            let of = |offset| {
+                cache
+                    .partition_point(|(_, start)| *start <= offset)
+                    .checked_sub(1)
+                    .map(|index| cache[index].0)
+            };
+            [batch.base.max(log_start), batch.next - 1].map(of) != [Some(batch.epoch); 2]
+        });
     judge.demand(Invariant::I13, wrong.is_none(), || {
         let batch = wrong.expect("that is what does not hold");
         format!("the batch at {} has epoch {}, the epoch cache is {cache:?}", batch.base, batch.epoch)

@@ -23,7 +23,8 @@ pub(super) fn on_disk(judge: &mut Judge, node: &Node, partition: &Partition, ima
         format!("segment {} is no log from byte {} on: {}", broken.segment, broken.position, broken.text)
     });
     let holds = image.end() == log_end || node.has_damage_in(&partition.directory);
-    judge.demand(Invariant::I15, holds, || format!("the log ends at {log_end}, its files at {}", image.end()));
+    judge
+        .demand(Invariant::I15, holds, || format!("the log ends at {log_end}, its files at {}", image.end()));
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ use super::{ghost::Partition, invariant::Invariant, judge::Judge};
 /// A client asked for the latest offset; `before` is what it was told last time.
 pub(super) fn on_latest(judge: &mut Judge, partition: &Partition, before: Option<i64>, offset: i64) {
     if let Some(before) = before {
-        judge.demand(Invariant::I17, offset >= before, || format!("the latest offset was {before}, now it is {offset}"));
+        judge.demand(Invariant::I17, offset >= before, || {
+            format!("the latest offset was {before}, now it is {offset}")
+        });
     }
     let known = partition.committed_end;
     judge.demand(Invariant::I18, offset <= known || !partition.lost.is_empty(), || {

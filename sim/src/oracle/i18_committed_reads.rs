@@ -18,9 +18,13 @@ pub(super) fn on_read(judge: &mut Judge, partition: &Partition, read: &ReadBatch
     judge.demand(Invariant::I18, read.next_offset <= high_watermark, || {
         format!("a batch up to {} came with the high watermark {high_watermark}", read.next_offset)
     });
-    let committed = read.next_offset <= partition.committed_end || partition.lost_at(read.base_offset, |_| true);
+    let committed =
+        read.next_offset <= partition.committed_end || partition.lost_at(read.base_offset, |_| true);
     judge.demand(Invariant::I18, committed, || {
-        format!("a batch up to {} was read, committed is what is below {}", read.next_offset, partition.committed_end)
+        format!(
+            "a batch up to {} was read, committed is what is below {}",
+            read.next_offset, partition.committed_end
+        )
     });
 }
 

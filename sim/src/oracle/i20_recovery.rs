@@ -27,7 +27,10 @@ pub(super) fn on_opened(judge: &mut Judge, node: &Node, partition: &Partition, b
         return;
     }
     judge.demand(Invariant::I20, checked_from <= partition.durable.max(log_start), || {
-        format!("checked from {checked_from} only, but proven durable was what is below {}", partition.durable)
+        format!(
+            "checked from {checked_from} only, but proven durable was what is below {}",
+            partition.durable
+        )
     });
     let sound_end = boot.image.sound_end(checked_from).max(log_start);
     let excused = damage_explains(node, partition, &boot.image, i64::MIN);
@@ -39,9 +42,16 @@ pub(super) fn on_opened(judge: &mut Judge, node: &Node, partition: &Partition, b
 
 /// A recovery point in a checkpoint file on disk.
 pub(super) fn on_checkpoint(judge: &mut Judge, partition: &Partition, recovery_point: i64) {
-    judge.demand(Invariant::I20, recovery_point <= partition.durable.max(partition.highest_log_start), || {
-        format!("the recovery point on disk is {recovery_point}, proven durable was what is below {}", partition.durable)
-    });
+    judge.demand(
+        Invariant::I20,
+        recovery_point <= partition.durable.max(partition.highest_log_start),
+        || {
+            format!(
+                "the recovery point on disk is {recovery_point}, proven durable was what is below {}",
+                partition.durable
+            )
+        },
+    );
 }
 
 #[cfg(test)]

@@ -38,7 +38,10 @@ pub(super) fn on_read(
             expected = offset + 1;
         }
         judge.demand(Invariant::I25, batch.next_offset > fetch_offset, || {
-            format!("a fetch from {fetch_offset} gives the batch {}..{}", batch.base_offset, batch.next_offset)
+            format!(
+                "a fetch from {fetch_offset} gives the batch {}..{}",
+                batch.base_offset, batch.next_offset
+            )
         });
     }
     expected

@@ -18,14 +18,24 @@ pub(super) fn on_appended(judge: &mut Judge, partition: &Partition, batch: &Ghos
     });
     let expected = if epoch > known.epoch { 0 } else { known.last_sequence.checked_add(1).unwrap_or(0) };
     judge.demand(Invariant::I26, first == expected, || {
-        format!("producer {producer_id} epoch {epoch}: sequence {expected} is next, a batch of {first} is written")
+        format!(
+            "producer {producer_id} epoch {epoch}: sequence {expected} is next, a batch of {first} is written"
+        )
     });
 }
 
 /// A consumer saw a record that somebody else saw at another offset.
-pub(super) fn on_seen_again(judge: &mut Judge, partition: &Partition, record: RecordId, before: i64, now: i64) {
+pub(super) fn on_seen_again(
+    judge: &mut Judge,
+    partition: &Partition,
+    record: RecordId,
+    before: i64,
+    now: i64,
+) {
     let still_there = partition.values.get(&before) == Some(&record);
-    judge.demand(Invariant::I26, !still_there, || format!("{record} is in the log twice, at {before} and at {now}"));
+    judge.demand(Invariant::I26, !still_there, || {
+        format!("{record} is in the log twice, at {before} and at {now}")
+    });
 }
 
 /// A producer was told where its batch is.
@@ -52,7 +62,8 @@ pub(super) fn in_order(judge: &mut Judge, confirmed: &Confirmed, id: BatchId, ba
     if before.is_none() && after.is_none() {
         return;
     }
-    let holds = before.is_none_or(|(_, offset)| *offset < base) && after.is_none_or(|(_, offset)| base < *offset);
+    let holds =
+        before.is_none_or(|(_, offset)| *offset < base) && after.is_none_or(|(_, offset)| base < *offset);
     judge.demand(Invariant::I28, holds, || {
         format!("batch {} of client {} is at {base}, between {before:?} and {after:?}", id.first, id.client)
     });

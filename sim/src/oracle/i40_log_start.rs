@@ -41,7 +41,12 @@ mod tests {
 
     fn deleted(run: &Run, before_offset: i64, low_watermark: i64) {
         let partition = run.partition.clone();
-        run.oracle.client_event(ClientEvent::DeletedRecords { client: 1, partition, before_offset, low_watermark });
+        run.oracle.client_event(ClientEvent::DeletedRecords {
+            client: 1,
+            partition,
+            before_offset,
+            low_watermark,
+        });
     }
 
     #[test]

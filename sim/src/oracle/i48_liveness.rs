@@ -30,7 +30,8 @@ impl Liveness {
     }
 
     pub fn on_confirmed(&mut self, judge: &mut Judge, partition: &TopicPartition, sent_ns: u64) {
-        if self.healed_ns.is_some_and(|healed_ns| sent_ns >= healed_ns) && !self.confirmed.contains(partition) {
+        if self.healed_ns.is_some_and(|healed_ns| sent_ns >= healed_ns) && !self.confirmed.contains(partition)
+        {
             self.confirmed.insert(partition.clone());
             judge.evaluated(Invariant::I48);
         }
@@ -53,10 +54,12 @@ impl Liveness {
         let Some(healed_ns) = self.healed_ns.filter(|_| !self.reported) else { return };
         let now_ns = judge.now_ns();
         let late = |since_ns: u64| now_ns > since_ns.saturating_add(contract.produce_within_ns);
-        let hanging = self.sent.iter().find(|(partition, since)| !self.confirmed.contains(*partition) && late(**since));
+        let hanging =
+            self.sent.iter().find(|(partition, since)| !self.confirmed.contains(*partition) && late(**since));
         if let Some((partition, since_ns)) = hanging {
             self.reported = true;
-            let text = format!("nothing sent to {partition} since {:.3} s is confirmed", *since_ns as f64 / 1e9);
+            let text =
+                format!("nothing sent to {partition} since {:.3} s is confirmed", *since_ns as f64 / 1e9);
             judge.violated(Invariant::I48, text);
         } else if self.confirmed.is_empty() && late(healed_ns) {
             self.reported = true;
@@ -66,7 +69,8 @@ impl Liveness {
             && let Some(((reader, partition), goal)) = self.goals.iter().next()
         {
             self.reported = true;
-            judge.violated(Invariant::I50, format!("consumer {reader} has not reached {goal} of {partition}"));
+            judge
+                .violated(Invariant::I50, format!("consumer {reader} has not reached {goal} of {partition}"));
         }
     }
 
@@ -88,7 +92,8 @@ mod tests {
     };
 
     fn healed() -> Run {
-        let contract = Contract { produce_within_ns: 1_000, catch_up_within_ns: 2_000, ..Contract::default() };
+        let contract =
+            Contract { produce_within_ns: 1_000, catch_up_within_ns: 2_000, ..Contract::default() };
         let run = Run::with(contract);
         run.open_new();
         run.append(0, 2);

@@ -2,13 +2,24 @@
 
 use super::{
     events::RecordId,
-    ghost::{Partition, Sent},
+    ghost::{Node, Partition, Sent},
     invariant::Invariant,
     judge::Judge,
 };
 
 /// A confirmed batch, after a scan of `from..to` gave every offset in that range.
-pub(super) fn at_end(judge: &mut Judge, partition: &Partition, sent: &Sent, base: i64, (from, to): (i64, i64)) {
+pub(super) fn at_end(
+    judge: &mut Judge,
+    node: &Node,
+    partition: &Partition,
+    sent: &Sent,
+    base: i64,
+    (from, to): (i64, i64),
+) {
+    // A scan cannot pass damaged bytes.
+    if node.has_damage_in(&partition.directory) {
+        return;
+    }
     let (id, count) = (sent.batch.id, i64::from(sent.batch.count));
     let found = |index: i64| {
         let offset = base + index;

@@ -53,7 +53,13 @@ impl Judge {
     pub(super) fn violated(&mut self, invariant: Invariant, text: String) {
         if self.violations.len() < MAX_VIOLATIONS {
             let partition = self.partition.as_deref().map(str::to_owned);
-            self.violations.push(Violation { invariant, at_ns: self.now_ns, node: self.node, partition, text });
+            self.violations.push(Violation {
+                invariant,
+                at_ns: self.now_ns,
+                node: self.node,
+                partition,
+                text,
+            });
         }
     }
 

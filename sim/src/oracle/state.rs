@@ -142,7 +142,9 @@ impl State {
                 DiskFault::WriteFailed { file } if is_segment_of(file, partition) => {
                     partition.disk_failed_ns.get_or_insert(now_ns);
                 }
-                DiskFault::Corrupted { .. } | DiskFault::SyncFailed { .. } | DiskFault::WriteFailed { .. } => {}
+                DiskFault::Corrupted { .. }
+                | DiskFault::SyncFailed { .. }
+                | DiskFault::WriteFailed { .. } => {}
             }
         }
     }
@@ -172,10 +174,14 @@ impl State {
 }
 
 fn is_segment_of(file: &Path, partition: &Partition) -> bool {
-    file.parent() == Some(&*partition.directory) && file.extension().is_some_and(|extension| extension == "log")
+    file.parent() == Some(&*partition.directory)
+        && file.extension().is_some_and(|extension| extension == "log")
 }
 
 /// An epoch cache from the words of its file. What is no number makes it one that fits nothing.
 fn epoch_cache(entries: &[Vec<String>]) -> Vec<(i32, i64)> {
-    entries.iter().map(|words| (words[0].parse().unwrap_or(i32::MIN), words[1].parse().unwrap_or(i64::MAX))).collect()
+    entries
+        .iter()
+        .map(|words| (words[0].parse().unwrap_or(i32::MIN), words[1].parse().unwrap_or(i64::MAX)))
+        .collect()
 }

@@ -3,7 +3,8 @@
 //! The record at offset n is number n of client 9, whoever reads or writes it.
 
 use super::{
-    BatchId, ClientEvent, Contract, Invariant, Oracle, Purpose, ReadBatch, RecordId, SentBatch, Sequence, Stop,
+    BatchId, ClientEvent, Contract, Invariant, Oracle, Purpose, ReadBatch, RecordId, SentBatch, Sequence,
+    Stop,
     disk::{
         LogImage,
         tests::{MemoryDisk, stored_batch},
@@ -144,7 +145,13 @@ impl Run {
         self.tell_opened(clean, checked_from, log_end, &epochs, &self.producers_on_disk());
     }
 
-    pub fn open_producers(&self, clean: bool, checked_from: i64, log_end: i64, table: &[(i64, i16, i32, i64)]) {
+    pub fn open_producers(
+        &self,
+        clean: bool,
+        checked_from: i64,
+        log_end: i64,
+        table: &[(i64, i16, i32, i64)],
+    ) {
         let producers: Vec<ProducerSummary> = table.iter().map(|entry| summary(*entry)).collect();
         self.tell_opened(clean, checked_from, log_end, &self.epochs_on_disk(log_end), &producers);
     }
@@ -182,7 +189,10 @@ impl Run {
     fn producers_on_disk(&self) -> Vec<ProducerSummary> {
         let image = LogImage::read(&*self.disk, 0, Path::new(DIRECTORY), 0);
         let producers = image.replay_producers();
-        producers.iter().map(|(id, state)| summary((*id, state.epoch, state.last_sequence, state.last_offset))).collect()
+        producers
+            .iter()
+            .map(|(id, state)| summary((*id, state.epoch, state.last_sequence, state.last_offset)))
+            .collect()
     }
 
     pub fn lead(&self, leader_epoch: i32) {
@@ -356,7 +366,9 @@ impl Run {
             next_offset: next,
             leader_epoch: batch.epoch,
             crc: batch.crc,
-            records: (base..next).map(|offset| (offset, RecordId { client: CLIENT, counter: offset as u64 })).collect(),
+            records: (base..next)
+                .map(|offset| (offset, RecordId { client: CLIENT, counter: offset as u64 }))
+                .collect(),
         }
     }
 

@@ -4,10 +4,13 @@
 
 use super::{
     Scenario,
-    model::{Acks, Compression, PropertyValue},
+    model::PropertyValue,
     units::{Between, human_bytes, human_nanos},
 };
-use crate::faults::{Draws, FaultKind, PlannedFault, draw_plan};
+use crate::{
+    faults::{Draws, FaultKind, PlannedFault, draw_plan},
+    workload::WorkloadConfig,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
 use toml::Spanned;
@@ -22,7 +25,7 @@ pub struct DrawnConfig {
     /// The topics.
     pub topics: DrawnTopics,
     /// The clients.
-    pub workload: DrawnWorkload,
+    pub workload: WorkloadConfig,
     /// The network while no fault is on.
     pub network: DrawnNetwork,
     /// The disks while no fault is on.
@@ -52,33 +55,6 @@ pub struct DrawnTopics {
     pub min_insync_replicas: u32,
     /// The topics' other properties.
     pub properties: BTreeMap<String, String>,
-}
-
-/// The clients of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DrawnWorkload {
-    /// How many producers.
-    pub producers: u32,
-    /// How many readers.
-    pub readers: u32,
-    /// Records per second of all producers together.
-    pub records_per_second: f64,
-    /// The smallest and the largest batch, in records.
-    pub batch_records: (u32, u32),
-    /// The smallest and the largest value, in bytes.
-    pub value_bytes: (u32, u32),
-    /// When a record counts as written.
-    pub acks: Acks,
-    /// Whether producers are idempotent.
-    pub idempotence: bool,
-    /// How many requests each producer has under way at most.
-    pub in_flight: u32,
-    /// The codecs in use; each batch draws one.
-    pub compression: Vec<Compression>,
-    /// After this long a request counts as unanswered, in nanoseconds.
-    pub request_timeout_ns: u64,
-    /// After this long a batch is given up, in nanoseconds.
-    pub delivery_timeout_ns: u64,
 }
 
 /// The network of one run.
@@ -163,17 +139,17 @@ impl Scenario {
         }
     }
 
-    fn draw_workload(&self, draws: &mut Draws) -> DrawnWorkload {
+    fn draw_workload(&self, draws: &mut Draws) -> WorkloadConfig {
         let (file, swarm) = (&self.file.workload, &self.file.swarm.workload);
         let batch = choose(&file.batch_records, &swarm.batch_records, draws);
         let value = choose(&file.value_bytes, &swarm.value_bytes, draws);
-        DrawnWorkload {
+        WorkloadConfig {
             producers: count(choose(&file.producers, &swarm.producers, draws).0),
             readers: count(choose(&file.readers, &swarm.readers, draws).0),
             records_per_second: choose(&file.records_per_second, &swarm.records_per_second, draws),
             batch_records: (count(batch.from.0), count(batch.to.0)),
             value_bytes: (count(value.from.0), count(value.to.0)),
-            acks: choose(&file.acks, &swarm.acks, draws),
+            acks: choose(&file.acks, &swarm.acks, draws).on_wire(),
             idempotence: choose(&file.idempotence, &swarm.idempotence, draws),
             in_flight: count(choose(&file.in_flight, &swarm.in_flight, draws).0),
             compression: choose(&file.compression, &swarm.compression, draws),
@@ -264,8 +240,8 @@ impl fmt::Display for DrawnConfig {
         )?;
         writeln!(
             f,
-            "            acks {:?}, idempotence {}, {} in flight, compression {:?}, request timeout {}",
-            workload.acks,
+            "            acks {}, idempotence {}, {} in flight, compression {:?}, request timeout {}",
+            if workload.acks == -1 { "all".to_string() } else { workload.acks.to_string() },
             workload.idempotence,
             workload.in_flight,
             workload.compression,

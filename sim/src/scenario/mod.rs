@@ -16,9 +16,8 @@ mod model;
 pub mod units;
 
 pub use check::Expectations;
-pub use draw::{DrawnClock, DrawnConfig, DrawnDisk, DrawnNetwork, DrawnTopics, DrawnWorkload};
+pub use draw::{DrawnClock, DrawnConfig, DrawnDisk, DrawnNetwork, DrawnTopics};
 pub use error::{ScenarioError, Source, nearest, suggestion};
-pub use model::{Acks, Compression};
 
 use crate::faults::{FaultKind, FaultRate, ScriptedFault};
 use std::path::{Path, PathBuf};

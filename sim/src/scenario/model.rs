@@ -3,8 +3,8 @@
 //! Owns the file's shape. Never checks what types cannot say (see `check`) and never draws (see `draw`).
 
 use super::units::{Between, Bytes, Count, Nanos, SignedCount, SignedNanos};
-use crate::faults::Direction;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use crate::{faults::Direction, workload::Compression};
+use serde::{Deserialize, Deserializer, de};
 use std::{collections::BTreeMap, fmt};
 use toml::Spanned;
 
@@ -229,8 +229,8 @@ pub(super) struct WrittenParameters {
 }
 
 /// When a producer counts a record as written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Acks {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub(super) enum Acks {
     /// When every in-sync replica has it.
     #[serde(rename = "all")]
     All,
@@ -251,22 +251,6 @@ impl Acks {
             Acks::None => 0,
         }
     }
-}
-
-/// How batches are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Compression {
-    /// Not at all.
-    None,
-    /// gzip.
-    Gzip,
-    /// Snappy, in the framing that Kafka's clients use.
-    Snappy,
-    /// LZ4 frames.
-    Lz4,
-    /// Zstandard.
-    Zstd,
 }
 
 /// Kafka's keys with their values as text.

@@ -34,12 +34,21 @@ impl Link {
             max_response_bytes: 64 << 20,
         };
         let not_before = runtime.now();
-        Link { runtime, host: host.into(), port, options, connection: None, backoff: FIRST_BACKOFF, not_before }
+        Link {
+            runtime,
+            host: host.into(),
+            port,
+            options,
+            connection: None,
+            backoff: FIRST_BACKOFF,
+            not_before,
+        }
     }
 
     /// The connection that lives, or a new one. Waits where the last try was a moment ago.
     pub async fn connection(&mut self) -> Result<Arc<Connection>, ConnectionError> {
-        if let Some(connection) = self.connection.as_ref().filter(|connection| connection.failure().is_none()) {
+        if let Some(connection) = self.connection.as_ref().filter(|connection| connection.failure().is_none())
+        {
             return Ok(connection.clone());
         }
         self.connection = None;

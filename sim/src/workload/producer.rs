@@ -16,12 +16,7 @@ use sillon_protocol::{
     records::{BatchBuilder, RecordBatch},
 };
 use sillon_runtime::{Monotonic, Runtime};
-use std::{
-    collections::BTreeMap,
-    ops::RangeInclusive,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -154,7 +149,8 @@ impl Producer {
         let config = &self.shared.config;
         let rate = config.records_per_second / f64::from(config.producers.max(1));
         let index = self.chance.draw("partition", 0, self.partitions.len() as u64 - 1);
-        let count = self.chance.draw("records", u64::from(config.batch_records.0), u64::from(config.batch_records.1));
+        let count =
+            self.chance.draw("records", u64::from(config.batch_records.0), u64::from(config.batch_records.1));
         let share = self.chance.draw("pause", 500, 1500);
         let pause_ns = count as f64 / rate.max(0.001) * share as f64 * 1e6;
         self.next_batch = self.now() + Duration::from_nanos(pause_ns as u64);
@@ -167,7 +163,8 @@ impl Producer {
 
     fn build(&mut self, partition: TopicPartition, count: u32) -> Outgoing {
         let config = &self.shared.config;
-        let compression = config.compression[self.chance.draw("codec", 0, config.compression.len() as u64 - 1) as usize];
+        let compression =
+            config.compression[self.chance.draw("codec", 0, config.compression.len() as u64 - 1) as usize];
         let first = self.shared.take_counters(self.client, count);
         let mut builder = BatchBuilder::new();
         let sequence = self.identity.name.map(|(producer_id, producer_epoch)| {
@@ -181,7 +178,8 @@ impl Producer {
         }
         let timestamp_ms = self.link.runtime.unix_time().0;
         for counter in first..first + u64::from(count) {
-            let length = self.chance.draw("bytes", u64::from(config.value_bytes.0), u64::from(config.value_bytes.1));
+            let length =
+                self.chance.draw("bytes", u64::from(config.value_bytes.0), u64::from(config.value_bytes.1));
             let value = value::encode(RecordId { client: self.client, counter }, length as usize);
             builder.add(timestamp_ms, None, Some(&value), []);
         }
@@ -206,7 +204,9 @@ impl Producer {
     }
 
     async fn send(&mut self, connection: &Arc<Connection>, sent: SentBatch, bytes: Bytes) {
-        let version = connection.common_versions::<ProduceRequest>().map(|common| self.version(&common, &sent.partition));
+        let version = connection
+            .common_versions::<ProduceRequest>()
+            .map(|common| self.version(&common, &sent.partition));
         let topic_id = self.topic_ids.get(&*sent.partition.topic).copied().unwrap_or_default();
         let request = ProduceRequest {
             transactional_id: None,
@@ -215,10 +215,12 @@ impl Producer {
             topic_data: vec![ProduceTopic {
                 name: sent.partition.topic.to_string(),
                 topic_id: Uuid::from_bytes(topic_id),
-                partition_data: vec![ProducePartition { index: sent.partition.partition, records: Some(bytes) }],
+                partition_data: vec![ProducePartition {
+                    index: sent.partition.partition,
+                    records: Some(bytes),
+                }],
             }],
         };
-        let (connection, timeout, answers) = (connection.clone(), self.shared.request_timeout(), self.answers.clone());
         if sent.acks == 0 {
             let result = match version {
                 Ok(version) => connection.send_unanswered(version, &request).await,
@@ -228,14 +230,22 @@ impl Producer {
             self.resolve(&sent.partition, sent.id, verdict);
             return;
         }
-        // Each request waits in a task of its own, so that several are on their way at a time.
+        let begun = match version {
+            Ok(version) => connection.begin(version, &request, self.shared.request_timeout()).await,
+            Err(error) => Err(error),
+        };
+        // Each answer is awaited in a task of its own, so that several requests are on their way at a time. The task
+        // holds the connection: what was asked on it may still be answered after it was given up here.
+        let (connection, answers) = (connection.clone(), self.answers.clone());
         self.link.runtime.spawn("produce", async move {
-            let result = match version {
-                Ok(version) => connection.send_version(version, &request, timeout).await,
+            let result = match begun {
+                Ok(answer) => answer.await,
                 Err(error) => Err(error),
             };
+            drop(connection);
             let response = result.map(|response| {
-                let partition = response.responses.first().and_then(|topic| topic.partition_responses.first());
+                let partition =
+                    response.responses.first().and_then(|topic| topic.partition_responses.first());
                 partition.map_or((ErrorCode::UNKNOWN_SERVER_ERROR, -1), |partition| {
                     (ErrorCode::from(partition.error_code), partition.base_offset)
                 })
@@ -264,7 +274,8 @@ impl Producer {
     fn version(&mut self, common: &RangeInclusive<i16>, partition: &TopicPartition) -> i16 {
         let low = (*common.start()).max(FIRST_VERSION_WITH_ZSTD).min(*common.end());
         let can_use_ids = self.topic_ids.contains_key(&*partition.topic);
-        let high = if can_use_ids { *common.end() } else { (*common.end()).min(FIRST_VERSION_WITH_TOPIC_IDS - 1) };
+        let high =
+            if can_use_ids { *common.end() } else { (*common.end()).min(FIRST_VERSION_WITH_TOPIC_IDS - 1) };
         self.chance.draw("version", low as u64, high.max(low) as u64) as i16
     }
 

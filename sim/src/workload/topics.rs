@@ -9,10 +9,7 @@ use sillon_protocol::{
         MetadataRequestTopic, MetadataResponse,
     },
 };
-use std::{
-    collections::BTreeMap,
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 /// A topic's id on the wire.
 pub(super) type Id = [u8; 16];

@@ -145,9 +145,10 @@ impl Future for NodeSleep {
         }
         let due_ns = state.global(self.deadline_ns).max(now + 1);
         // Polled again for another reason (a `select!`): the timer that is set already will do.
-        let set = self.timer.as_ref().is_some_and(|(key, waker)| {
-            key.due_ns() == due_ns && waker.will_wake(context.waker())
-        });
+        let set = self
+            .timer
+            .as_ref()
+            .is_some_and(|(key, waker)| key.due_ns() == due_ns && waker.will_wake(context.waker()));
         if !set {
             self.disarm();
             let waker = context.waker().clone();

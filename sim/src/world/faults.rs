@@ -1,8 +1,13 @@
-//! Which faults a world knows, and how often each has struck. Owns the counts; injects nothing.
+//! Which faults a world knows, and how often each has struck. Owns the counts, and
+//! what of the disks' failures nobody has asked for yet; injects nothing.
 
-use super::lock;
+use super::{NodeId, lock};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, fmt, sync::Mutex};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::Mutex,
+};
 
 macro_rules! fault_kinds {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
@@ -82,24 +87,75 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// How often each kind of fault has struck.
-pub(super) struct FaultCounts(Mutex<Vec<u64>>);
+impl FaultKind {
+    /// Whether it is a disk's failure that explains what a broker does about the file.
+    fn concerns_a_file(self) -> bool {
+        use FaultKind::{BitRot, DiskFull, MisdirectedWrite, ShortWrite, SyncError, WriteError};
+        matches!(self, BitRot | DiskFull | MisdirectedWrite | ShortWrite | SyncError | WriteError)
+    }
+}
+
+/// A failure of a disk as it struck, for an oracle that has to know what it explains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileFault {
+    /// The machine.
+    pub node: NodeId,
+    /// What.
+    pub kind: FaultKind,
+    /// The numbers of its event: `inode` is always there (0 for a directory).
+    pub fields: Vec<(&'static str, u64)>,
+}
+
+impl FileFault {
+    /// One of its numbers.
+    pub fn field(&self, name: &str) -> Option<u64> {
+        self.fields.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+    }
+}
+
+/// How many failures of disks wait to be taken at most; older ones are forgotten where nobody takes them.
+const MAX_FILE_FAULTS: usize = 10_000;
+
+/// How often each kind of fault has struck, and the disks' latest failures.
+pub(super) struct FaultCounts {
+    counts: Mutex<Vec<u64>>,
+    of_files: Mutex<VecDeque<FileFault>>,
+}
 
 impl FaultCounts {
     pub(super) fn new() -> FaultCounts {
-        FaultCounts(Mutex::new(vec![0; FaultKind::ALL.len()]))
+        FaultCounts { counts: Mutex::new(vec![0; FaultKind::ALL.len()]), of_files: Mutex::default() }
     }
 
     pub(super) fn add(&self, kind: FaultKind, times: u64) {
-        lock(&self.0)[kind as usize] += times;
+        lock(&self.counts)[kind as usize] += times;
+    }
+
+    pub(super) fn note(&self, node: NodeId, kind: FaultKind, fields: &[(&'static str, u64)]) {
+        self.add(kind, 1);
+        if kind.concerns_a_file() {
+            let mut of_files = lock(&self.of_files);
+            if of_files.len() == MAX_FILE_FAULTS {
+                of_files.pop_front();
+            }
+            of_files.push_back(FileFault { node, kind, fields: fields.to_vec() });
+        }
+    }
+
+    pub(super) fn take_of_files(&self) -> VecDeque<FileFault> {
+        std::mem::take(&mut *lock(&self.of_files))
     }
 
     pub(super) fn get(&self, kind: FaultKind) -> u64 {
-        lock(&self.0)[kind as usize]
+        lock(&self.counts)[kind as usize]
     }
 
     pub(super) fn all(&self) -> BTreeMap<FaultKind, u64> {
-        let counts = lock(&self.0);
-        FaultKind::ALL.iter().map(|kind| (*kind, counts[*kind as usize])).filter(|(_, count)| *count > 0).collect()
+        let counts = lock(&self.counts);
+        FaultKind::ALL
+            .iter()
+            .map(|kind| (*kind, counts[*kind as usize]))
+            .filter(|(_, count)| *count > 0)
+            .collect()
     }
 }

@@ -60,8 +60,8 @@ mod timer;
 mod trace;
 
 pub use clock::{Clock, EPOCH_UNIX_MS, MAX_DRIFT_PPM};
-pub use disk::{Disk, DiskFaults, FileLoss, PowerLoss};
-pub use faults::FaultKind;
+pub use disk::{Disk, DiskFaults, FileLoss, PAGE_BYTES, PowerLoss};
+pub use faults::{FaultKind, FileFault};
 pub use network::{
     ConnectionInfo, Direction, End, LinkProfile, Network, NetworkConfig, NetworkCounters, NetworkTap,
 };
@@ -127,7 +127,7 @@ impl Core {
     }
 
     fn fault(&self, node: NodeId, kind: FaultKind, fields: &[(&'static str, u64)]) {
-        self.faults.add(kind, 1);
+        self.faults.note(node, kind, fields);
         self.event(node, kind.event_kind(), fields);
     }
 }
@@ -154,7 +154,8 @@ impl World {
     /// Outside [`run_seeded`].
     pub fn new(config: WorldConfig, decisions: Arc<Decisions>) -> Arc<World> {
         now_ns();
-        let core = Arc::new(Core { decisions, trace: Trace::new(config.retention), faults: FaultCounts::new() });
+        let core =
+            Arc::new(Core { decisions, trace: Trace::new(config.retention), faults: FaultCounts::new() });
         let network = Network::new(core.clone(), config.network);
         let (slots, panics) = (Mutex::default(), Mutex::default());
         let world = Arc::new(World { core, network, slots, panics, disk_faults: config.disk });
@@ -173,7 +174,8 @@ impl World {
         self.network.add_host(id, name, live.clone());
         let madsim = madsim::runtime::Handle::current().create_node().name(name).build().id();
         let node = Arc::new(Node::new(id, name, disk, live));
-        let slot = Slot { node, boot: Some(boot), status: Status::New, incarnations: 0, madsim, runtime: None };
+        let slot =
+            Slot { node, boot: Some(boot), status: Status::New, incarnations: 0, madsim, runtime: None };
         lock(&self.slots).push(slot);
         id
     }
@@ -237,6 +239,11 @@ impl World {
     /// How often each kind of fault has struck; those that have not are left out.
     pub fn fault_counts(&self) -> BTreeMap<FaultKind, u64> {
         self.core.faults.all()
+    }
+
+    /// The failures of disks that concern files, in order, since this was last asked.
+    pub fn take_file_faults(&self) -> impl Iterator<Item = FileFault> {
+        self.core.faults.take_of_files().into_iter()
     }
 
     /// How often one kind of fault has struck.

@@ -2,7 +2,9 @@
 //! tasks learn of a death; the state of one machine is in `node`.
 
 use super::{
-    FaultKind, NodeId, World, dead_process, disk::PowerLoss, lock,
+    FaultKind, NodeId, World, dead_process,
+    disk::PowerLoss,
+    lock,
     network::Ending,
     node::{Node, Status},
     run::Panic,
@@ -67,7 +69,8 @@ impl World {
             (slot.node.clone(), boot, before, slot.incarnations, slot.madsim)
         };
         if matches!(status, Status::PoweredOff | Status::New) {
-            let up_for_ns = self.decisions().draw(Stream::Clock, "monotonic clock at power-up", 0, 100_000_000_000);
+            let up_for_ns =
+                self.decisions().draw(Stream::Clock, "monotonic clock at power-up", 0, 100_000_000_000);
             node.clock.power_up(up_for_ns);
         }
         node.set_live_incarnation(incarnation);
@@ -89,7 +92,14 @@ impl World {
             world.end(&of, incarnation, Status::Exited);
         });
         let world = self.clone();
-        spawner.spawn(ProcessTask { name: "main", world, node, incarnation, future: Some(future), slowness: None });
+        spawner.spawn(ProcessTask {
+            name: "main",
+            world,
+            node,
+            incarnation,
+            future: Some(future),
+            slowness: None,
+        });
     }
 
     /// Kills a process (SIGKILL): its memory and locks are gone, its sockets are reset, its page cache survives.
@@ -168,7 +178,13 @@ impl World {
         lock(&self.panics).clone()
     }
 
-    pub(super) fn process_panicked(&self, node: &Arc<Node>, incarnation: u64, task: &'static str, panic: Panic) {
+    pub(super) fn process_panicked(
+        &self,
+        node: &Arc<Node>,
+        incarnation: u64,
+        task: &'static str,
+        panic: Panic,
+    ) {
         let id = node.id;
         self.core.faults.add(FaultKind::Panic, 1);
         self.core.trace.add(id, FaultKind::Panic.event_kind(), &[("incarnation", incarnation)], || {
@@ -194,11 +210,15 @@ impl World {
         };
         drop(runtime);
         self.event(node.id, "end", &[("incarnation", incarnation), ("status", status as u64)]);
-        self.network().process_ended(node.id, was, match status {
-            Status::PoweredOff => Ending::PowerFailure,
-            Status::Exited => Ending::Exit,
-            _ => Ending::Kill,
-        });
+        self.network().process_ended(
+            node.id,
+            was,
+            match status {
+                Status::PoweredOff => Ending::PowerFailure,
+                Status::Exited => Ending::Exit,
+                _ => Ending::Kill,
+            },
+        );
         node.disk.process_ended();
         let handle = Handle::current();
         if before == Status::Paused {

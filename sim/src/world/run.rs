@@ -52,17 +52,20 @@ where
     Fut: Future<Output = T>,
 {
     install_panic_hook();
-    let thread = std::thread::Builder::new().name(format!("run-{scheduler_seed}")).stack_size(STACK_BYTES).spawn(move || {
-        let run = AssertUnwindSafe(|| {
-            let mut config = madsim::Config::default();
-            config.net.packet_loss_rate = 0.0;
-            madsim::runtime::Runtime::with_seed_and_config(scheduler_seed, config).block_on(whole(f))
+    let thread = std::thread::Builder::new()
+        .name(format!("run-{scheduler_seed}"))
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            let run = AssertUnwindSafe(|| {
+                let mut config = madsim::Config::default();
+                config.net.packet_loss_rate = 0.0;
+                madsim::runtime::Runtime::with_seed_and_config(scheduler_seed, config).block_on(whole(f))
+            });
+            // The outer one catches madsim's own panic where every task waits for ever.
+            let result = std::panic::catch_unwind(run).unwrap_or_else(|payload| Err(describe(&*payload)));
+            timer::uninstall();
+            result
         });
-        // The outer one catches madsim's own panic where every task waits for ever.
-        let result = std::panic::catch_unwind(run).unwrap_or_else(|payload| Err(describe(&*payload)));
-        timer::uninstall();
-        result
-    });
     match thread.expect("the operating system gives a thread").join() {
         Ok(result) => result,
         Err(payload) => Err(describe(&*payload)),

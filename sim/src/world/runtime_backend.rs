@@ -2,9 +2,8 @@
 //! machine, and does nothing more once that process has died.
 
 use super::{
-    World,
+    World, dead_process,
     disk::ProcessFileSystem,
-    dead_process,
     network::Process,
     node::Node,
     task::{AbortProcessTask, NoTask, ProcessTask},
@@ -25,7 +24,12 @@ pub(super) struct SimulatedBackend {
 }
 
 impl SimulatedBackend {
-    pub(super) fn new(world: Arc<World>, node: Arc<Node>, incarnation: u64, spawner: NodeHandle) -> SimulatedBackend {
+    pub(super) fn new(
+        world: Arc<World>,
+        node: Arc<Node>,
+        incarnation: u64,
+        spawner: NodeHandle,
+    ) -> SimulatedBackend {
         let process = world.network().process(node.id, incarnation);
         let file_system = ProcessFileSystem::new(node.disk.clone(), incarnation);
         SimulatedBackend { world, node, incarnation, spawner, process, file_system }
@@ -54,8 +58,14 @@ impl Backend for SimulatedBackend {
             return Box::new(NoTask);
         }
         let (world, node) = (self.world.clone(), self.node.clone());
-        let task =
-            ProcessTask { name, world, node, incarnation: self.incarnation, future: Some(future), slowness: None };
+        let task = ProcessTask {
+            name,
+            world,
+            node,
+            incarnation: self.incarnation,
+            future: Some(future),
+            slowness: None,
+        };
         Box::new(AbortProcessTask(self.spawner.spawn(task).abort_handle()))
     }
 

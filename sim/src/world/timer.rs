@@ -10,7 +10,8 @@ use super::{NodeId, network::Pipe};
 use madsim::time::{Instant, Sleep, TimeHandle};
 use std::{
     cell::RefCell,
-    collections::BTreeMap,
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap},
     future::Future,
     pin::Pin,
     sync::Arc,
@@ -49,8 +50,9 @@ struct Entry {
 struct Timers {
     queue: BTreeMap<TimerKey, Entry>,
     sequence: u64,
-    /// What madsim will wake the driver for; `u64::MAX` for nothing.
-    armed_ns: u64,
+    /// When madsim will wake the driver. A time that is no longer wanted stays, for madsim takes nothing back; so as
+    /// long as one of them comes early enough, no other is added.
+    armed: BinaryHeap<Reverse<u64>>,
     driver: Option<Waker>,
     driving: bool,
     next_housekeeping_ns: u64,
@@ -64,16 +66,18 @@ impl Timers {
         to_ns(self.time.elapsed())
     }
 
-    /// Has madsim wake the driver at `due_ns`. False where that has passed already.
+    /// Has madsim wake the driver at `due_ns` or before. False where that has passed already.
     fn arm(&mut self, due_ns: u64) -> bool {
+        if self.armed.peek().is_some_and(|Reverse(first)| *first <= due_ns) {
+            return true;
+        }
         let Some(driver) = self.driver.clone() else { return true };
-        self.armed_ns = due_ns;
         let mut sleep = Pin::new(&mut self.sleep);
         // `reset` skips the rounding up to 1 ms.
         sleep.as_mut().reset(self.start + Duration::from_nanos(due_ns));
         let armed = sleep.poll(&mut Context::from_waker(&driver)).is_pending();
-        if !armed {
-            self.armed_ns = u64::MAX;
+        if armed {
+            self.armed.push(Reverse(due_ns));
         }
         armed
     }
@@ -84,7 +88,8 @@ fn to_ns(duration: Duration) -> u64 {
 }
 
 fn with<T>(f: impl FnOnce(&mut Timers) -> T) -> T {
-    TIMERS.with_borrow_mut(|timers| f(timers.as_mut().expect("simulated time exists only inside `run_seeded`")))
+    TIMERS
+        .with_borrow_mut(|timers| f(timers.as_mut().expect("simulated time exists only inside `run_seeded`")))
 }
 
 /// Prepares this thread. Called inside madsim's context, before anything else.
@@ -94,7 +99,7 @@ pub(super) fn install() {
     let timers = Timers {
         queue: BTreeMap::new(),
         sequence: 0,
-        armed_ns: u64::MAX,
+        armed: BinaryHeap::new(),
         driver: None,
         driving: false,
         next_housekeeping_ns: SECOND,
@@ -126,7 +131,10 @@ pub(super) fn schedule(due_ns: u64, owner: Option<NodeId>, action: Action) -> Ti
         timers.sequence += 1;
         let key = TimerKey(due_ns, timers.sequence);
         timers.queue.insert(key, Entry { action, owner });
-        if !timers.driving && due_ns < timers.armed_ns && !timers.arm(due_ns) && let Some(driver) = &timers.driver {
+        if !timers.driving
+            && !timers.arm(due_ns)
+            && let Some(driver) = &timers.driver
+        {
             driver.wake_by_ref();
         }
         key
@@ -135,7 +143,8 @@ pub(super) fn schedule(due_ns: u64, owner: Option<NodeId>, action: Action) -> Ti
 
 /// Takes a timer back. Nothing happens where it has fired already, or where the run is over.
 pub(super) fn cancel(key: TimerKey) {
-    let entry = TIMERS.try_with(|slot| slot.borrow_mut().as_mut().and_then(|timers| timers.queue.remove(&key)));
+    let entry =
+        TIMERS.try_with(|slot| slot.borrow_mut().as_mut().and_then(|timers| timers.queue.remove(&key)));
     drop(entry);
 }
 
@@ -143,7 +152,11 @@ pub(super) fn cancel(key: TimerKey) {
 pub(super) fn wake_sleepers_of(node: NodeId) {
     let wakers: Vec<Waker> = with(|timers| {
         let of_node = timers.queue.values().filter(|entry| entry.owner == Some(node));
-        of_node.filter_map(|entry| if let Action::Wake(waker) = &entry.action { Some(waker.clone()) } else { None }).collect()
+        of_node
+            .filter_map(
+                |entry| if let Action::Wake(waker) = &entry.action { Some(waker.clone()) } else { None },
+            )
+            .collect()
     });
     for waker in wakers {
         waker.wake();
@@ -161,8 +174,8 @@ impl Future for Driver {
                 timers.driver.get_or_insert_with(|| context.waker().clone());
                 timers.driving = true;
                 let now = timers.now();
-                if timers.armed_ns <= now {
-                    timers.armed_ns = u64::MAX;
+                while timers.armed.peek().is_some_and(|Reverse(first)| *first <= now) {
+                    timers.armed.pop();
                 }
                 let Some(first) = timers.queue.first_entry() else {
                     timers.driving = false;
@@ -173,8 +186,7 @@ impl Future for Driver {
                     return Some(Some(first.remove().action));
                 }
                 timers.driving = false;
-                let armed = timers.armed_ns <= due_ns || timers.arm(due_ns);
-                (!armed).then_some(None)
+                (!timers.arm(due_ns)).then_some(None)
             });
             match due {
                 None => break,

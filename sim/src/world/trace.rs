@@ -25,7 +25,14 @@ pub struct Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>8} {:>16.6} ms {:<6} {}", self.sequence, self.time_ns as f64 / 1e6, self.node, self.kind)?;
+        write!(
+            f,
+            "{:>8} {:>16.6} ms {:<6} {}",
+            self.sequence,
+            self.time_ns as f64 / 1e6,
+            self.node,
+            self.kind
+        )?;
         for (name, value) in &self.fields {
             write!(f, " {name}={value}")?;
         }
@@ -64,7 +71,8 @@ struct State {
 
 impl Trace {
     pub(super) fn new(retention: Retention) -> Trace {
-        let state = State { chain: 0xcbf2_9ce4_8422_2325, count: 0, retention, kept: VecDeque::new(), sink: None };
+        let state =
+            State { chain: 0xcbf2_9ce4_8422_2325, count: 0, retention, kept: VecDeque::new(), sink: None };
         Trace(Mutex::new(state))
     }
 

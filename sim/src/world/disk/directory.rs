@@ -146,7 +146,11 @@ impl Tree {
 
     /// Creates an empty file where there is none.
     pub(super) fn create_file(&mut self, path: &Path) -> io::Result<Arc<FileInode>> {
-        let file = Arc::new(FileInode { id: self.next_inode(), cache: Mutex::default(), removed: AtomicBool::new(false) });
+        let file = Arc::new(FileInode {
+            id: self.next_inode(),
+            cache: Mutex::default(),
+            removed: AtomicBool::new(false),
+        });
         let home = self.home_of(path)?;
         self.change(Inode::File(file.clone()), None, Some(home));
         Ok(file)
@@ -174,7 +178,10 @@ impl Tree {
         let inode = self.find(from, View::Cached)?;
         let (from, to_names) = ((from, self.home_of(from)?), names(to)?);
         let home = self.home_of(to)?;
-        if matches!(inode, Inode::Directory(_)) && to_names.starts_with(&names(from.0)?) && to_names != names(from.0)? {
+        if matches!(inode, Inode::Directory(_))
+            && to_names.starts_with(&names(from.0)?)
+            && to_names != names(from.0)?
+        {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         let replaced = lock(&home.0.state).entries.get(&home.1).cloned();
@@ -256,7 +263,8 @@ impl Tree {
         if !pending.is_empty() {
             // A journal loses the end of what happened; without one, anything may be lost.
             let fate = draw("fate of the directories", 0, 3);
-            let journal = (draw("share of the journal", 0, 999_999) as usize) * (pending.len() + 1) / 1_000_000;
+            let journal =
+                (draw("share of the journal", 0, 999_999) as usize) * (pending.len() + 1) / 1_000_000;
             let mut lost_inodes = BTreeSet::new();
             for (index, change) in pending.iter().enumerate() {
                 let depends_on_lost = lost_inodes.contains(&change.inode.id())
@@ -282,7 +290,12 @@ impl Tree {
     }
 
     /// Makes a change for processes; it is durable later.
-    fn change(&mut self, inode: Inode, from: Option<(Arc<DirectoryInode>, String)>, to: Option<(Arc<DirectoryInode>, String)>) {
+    fn change(
+        &mut self,
+        inode: Inode,
+        from: Option<(Arc<DirectoryInode>, String)>,
+        to: Option<(Arc<DirectoryInode>, String)>,
+    ) {
         if let Some((directory, name)) = &from {
             lock(&directory.state).entries.remove(name);
         }
@@ -293,10 +306,13 @@ impl Tree {
         if to.is_none() {
             let id = inode.id();
             let mut changes = self.pending.iter().enumerate().filter(|(_, change)| change.inode.id() == id);
-            if let (Some((index, first)), None) = (changes.next(), changes.next()) && first.from.is_none() {
-                let replaces = first.to.as_ref().is_some_and(|(directory, name)| {
-                    lock(&directory.state).durable.contains_key(name)
-                });
+            if let (Some((index, first)), None) = (changes.next(), changes.next())
+                && first.from.is_none()
+            {
+                let replaces = first
+                    .to
+                    .as_ref()
+                    .is_some_and(|(directory, name)| lock(&directory.state).durable.contains_key(name));
                 if !replaces {
                     self.pending.remove(index);
                     return;
@@ -330,7 +346,12 @@ fn restore(directory: &Arc<DirectoryInode>) {
     }
 }
 
-fn collect(directory: &DirectoryInode, view: View, above: String, visit: &mut dyn FnMut(String, &Arc<FileInode>)) {
+fn collect(
+    directory: &DirectoryInode,
+    view: View,
+    above: String,
+    visit: &mut dyn FnMut(String, &Arc<FileInode>),
+) {
     let entries = {
         let state = lock(&directory.state);
         if view == View::Cached { state.entries.clone() } else { state.durable.clone() }

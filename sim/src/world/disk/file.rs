@@ -103,12 +103,19 @@ impl ProcessFile {
         }
         let length = lock(&self.inode.cache).len() as u64;
         let grows = (offset + count as u64).saturating_sub(length);
-        let free = state.faults.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used_bytes));
+        let free = state
+            .faults
+            .capacity_bytes
+            .map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used_bytes));
         if grows <= free {
             state.used_bytes += grows;
             return Ok(count);
         }
-        self.disk.core.fault(self.disk.node, FaultKind::DiskFull, &[("inode", self.inode.id), ("free", free)]);
+        self.disk.core.fault(
+            self.disk.node,
+            FaultKind::DiskFull,
+            &[("inode", self.inode.id), ("free", free)],
+        );
         let fits = (length + free).saturating_sub(offset).min(count as u64);
         if fits == 0 {
             return Err(os_error(libc::ENOSPC));
@@ -181,9 +188,16 @@ impl File for ProcessFile {
         let mut state = self.disk.act(self.incarnation)?;
         let mut cache = lock(&self.inode.cache);
         let before = cache.len() as u64;
-        let free = state.faults.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used_bytes));
+        let free = state
+            .faults
+            .capacity_bytes
+            .map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used_bytes));
         if length.saturating_sub(before) > free {
-            self.disk.core.fault(self.disk.node, FaultKind::DiskFull, &[("inode", self.inode.id), ("free", free)]);
+            self.disk.core.fault(
+                self.disk.node,
+                FaultKind::DiskFull,
+                &[("inode", self.inode.id), ("free", free)],
+            );
             return Err(os_error(libc::ENOSPC));
         }
         if !self.inode.is_removed() {

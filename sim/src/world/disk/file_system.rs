@@ -50,7 +50,9 @@ impl ProcessFileSystem {
             Ok(_) if options.create_new => Err(io::ErrorKind::AlreadyExists.into()),
             Ok(Inode::File(file)) => Ok(file),
             Ok(Inode::Directory(_)) => Err(io::ErrorKind::IsADirectory.into()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && (options.create || options.create_new) => {
+            Err(error)
+                if error.kind() == io::ErrorKind::NotFound && (options.create || options.create_new) =>
+            {
                 if !options.write {
                     return Err(io::ErrorKind::InvalidInput.into());
                 }

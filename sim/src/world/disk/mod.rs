@@ -9,7 +9,7 @@ mod page_cache;
 
 pub use faults::DiskFaults;
 pub(super) use file_system::ProcessFileSystem;
-pub use page_cache::FileLoss;
+pub use page_cache::{FileLoss, PAGE_BYTES};
 
 use super::{Core, FaultKind, NodeId, dead_process, lock};
 use crate::decisions::Stream;
@@ -37,7 +37,10 @@ impl PowerLoss {
     /// Whether anything at all that processes had seen is not there any more.
     pub fn lost_anything(&self) -> bool {
         self.lost_directory_changes > 0
-            || self.files.iter().any(|file| file.lost_pages + file.torn_pages > 0 || file.length < file.cached_length)
+            || self
+                .files
+                .iter()
+                .any(|file| file.lost_pages + file.torn_pages > 0 || file.length < file.cached_length)
     }
 }
 
@@ -104,6 +107,12 @@ impl Disk {
         self.paths(View::Durable)
     }
 
+    /// The path of a file by the number that events name it with; nothing where it has been removed.
+    pub fn path_of(&self, inode: u64) -> Option<String> {
+        let files = lock(&self.state).tree.files(View::Cached);
+        files.into_iter().find(|(_, file)| file.id == inode).map(|(path, _)| path)
+    }
+
     /// The content of a file, as processes see it.
     pub fn read_file(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         self.file(path.as_ref(), View::Cached).map(|file| lock(&file.cache).content().to_vec())
@@ -128,7 +137,11 @@ impl Disk {
         let rots = cache.is_clean_at(position);
         if rots {
             cache.flip_bit(position, bit);
-            self.core.fault(self.node, FaultKind::BitRot, &[("inode", file.id), ("position", position as u64)]);
+            self.core.fault(
+                self.node,
+                FaultKind::BitRot,
+                &[("inode", file.id), ("position", position as u64)],
+            );
         }
         rots
     }
@@ -174,13 +187,17 @@ impl Disk {
             let outcome = FileLoss { path, ..cache.power_loss(&mut draw) };
             state.used_bytes += cache.len() as u64;
             if touched {
-                self.core.event(self.node, "file-after-power-loss", &[
-                    ("inode", file.id),
-                    ("cached", outcome.cached_length),
-                    ("durable", outcome.durable_length),
-                    ("length", outcome.length),
-                    ("checksum", u64::from(crc32fast::hash(cache.content()))),
-                ]);
+                self.core.event(
+                    self.node,
+                    "file-after-power-loss",
+                    &[
+                        ("inode", file.id),
+                        ("cached", outcome.cached_length),
+                        ("durable", outcome.durable_length),
+                        ("length", outcome.length),
+                        ("checksum", u64::from(crc32fast::hash(cache.content()))),
+                    ],
+                );
                 loss.files.push(outcome);
             }
         }
@@ -196,13 +213,17 @@ impl Disk {
         self.core.faults.add(FaultKind::LostPage, lost);
         self.core.faults.add(FaultKind::TornPage, torn);
         self.core.faults.add(FaultKind::LostDirectoryChange, loss.lost_directory_changes);
-        self.core.event(self.node, "disk-after-power-loss", &[
-            ("kept_pages", kept),
-            ("lost_pages", lost),
-            ("torn_pages", torn),
-            ("kept_directory_changes", loss.kept_directory_changes),
-            ("lost_directory_changes", loss.lost_directory_changes),
-        ]);
+        self.core.event(
+            self.node,
+            "disk-after-power-loss",
+            &[
+                ("kept_pages", kept),
+                ("lost_pages", lost),
+                ("torn_pages", torn),
+                ("kept_directory_changes", loss.kept_directory_changes),
+                ("lost_directory_changes", loss.lost_directory_changes),
+            ],
+        );
     }
 
     fn paths(&self, view: View) -> Vec<String> {
@@ -231,7 +252,13 @@ impl Disk {
     }
 
     /// How long an operation takes, in nanoseconds.
-    fn delay_ns(&self, what: &'static str, range_us: (u64, u64), stall_ppm: u32, stall_ms: (u64, u64)) -> u64 {
+    fn delay_ns(
+        &self,
+        what: &'static str,
+        range_us: (u64, u64),
+        stall_ppm: u32,
+        stall_ms: (u64, u64),
+    ) -> u64 {
         let decisions = &self.core.decisions;
         let mut delay_ns = 0;
         if range_us.1 > 0 {
@@ -262,11 +289,11 @@ impl Disk {
         if decisions.chance(Stream::DiskFault, "write is misdirected", misdirected_ppm) {
             let mut draw = |what, low, high| decisions.draw(Stream::DiskFault, what, low, high);
             if let Some((intended, hit)) = cache.misdirect_sync(ticket, &mut draw) {
-                self.core.fault(self.node, FaultKind::MisdirectedWrite, &[
-                    ("inode", file.id),
-                    ("intended_page", intended as u64),
-                    ("hit_page", hit as u64),
-                ]);
+                self.core.fault(
+                    self.node,
+                    FaultKind::MisdirectedWrite,
+                    &[("inode", file.id), ("intended_page", intended as u64), ("hit_page", hit as u64)],
+                );
             }
         } else {
             cache.complete_sync(ticket);

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 /// The unit in which the cache is written back.
-pub(super) const PAGE_BYTES: usize = 4_096;
+pub const PAGE_BYTES: usize = 4_096;
 /// The unit that a disk writes whole.
 pub(super) const SECTOR_BYTES: usize = 512;
 
@@ -119,7 +119,9 @@ impl PageCache {
             let from = page_start(page);
             let to = (from + PAGE_BYTES).min(self.durable_length).min(self.cached.len());
             let cached = &self.cached;
-            self.shadows.entry(page).or_insert_with(|| Shadow { durable: cached[from.min(to)..to].to_vec(), dirty: true });
+            self.shadows
+                .entry(page)
+                .or_insert_with(|| Shadow { durable: cached[from.min(to)..to].to_vec(), dirty: true });
         }
         if !self.shadows.is_empty() {
             for (_, shadow) in self.shadows.range_mut(pages(start, end)) {
@@ -167,7 +169,11 @@ impl PageCache {
 
     /// The sync reports success, but one page landed where another belongs. Gives both pages, intended and hit; nothing
     /// where the sync had nothing to write.
-    pub(super) fn misdirect_sync(&mut self, ticket: &SyncTicket, draw: &mut Draw<'_>) -> Option<(usize, usize)> {
+    pub(super) fn misdirect_sync(
+        &mut self,
+        ticket: &SyncTicket,
+        draw: &mut Draw<'_>,
+    ) -> Option<(usize, usize)> {
         let mut written = ticket.pages.clone();
         written.extend(pages(self.durable_length, ticket.length));
         written.retain(|page| page_start(*page) < self.cached.len());
@@ -221,7 +227,8 @@ impl PageCache {
 
     /// Whether the page that holds `position` has the same content on the platter.
     pub(super) fn is_clean_at(&self, position: usize) -> bool {
-        position < self.durable_length.min(self.cached.len()) && !self.shadows.contains_key(&(position / PAGE_BYTES))
+        position < self.durable_length.min(self.cached.len())
+            && !self.shadows.contains_key(&(position / PAGE_BYTES))
     }
 
     /// Changes a stored bit.
@@ -284,6 +291,9 @@ impl PageCache {
         unsynced.extend(pages(self.durable_length, self.cached.len()));
         unsynced.sort_unstable();
         unsynced.dedup();
+        // A page that was cut off before it was ever durable may still have its (empty) shadow.
+        let end = self.durable_length.max(self.cached.len());
+        unsynced.retain(|page| page_start(*page) < end);
         unsynced
     }
 
@@ -331,7 +341,11 @@ mod tests {
         fn set_len(&mut self, length: usize) {
             let highest = self.cached.len().max(self.durable.len());
             let old = self.cached.len();
-            if length < old { self.touch(length, highest) } else { self.touch(old, length) }
+            if length < old {
+                self.touch(length, highest)
+            } else {
+                self.touch(old, length)
+            }
             self.cached.resize(length, 0);
         }
 
@@ -411,10 +425,12 @@ mod tests {
             for _ in 0..1 + chance.up_to(30) {
                 step(&chance, &mut file, &mut model);
             }
-            let loss = file.power_loss(&mut |what, low, high| chance.0.draw(Stream::PowerLoss, what, low, high));
+            let loss =
+                file.power_loss(&mut |what, low, high| chance.0.draw(Stream::PowerLoss, what, low, high));
             let after = file.content();
             assert!(file.is_durable() && file.durable_image() == after);
-            let (low, high) = (model.cached.len().min(model.durable.len()), model.cached.len().max(model.durable.len()));
+            let (low, high) =
+                (model.cached.len().min(model.durable.len()), model.cached.len().max(model.durable.len()));
             assert!((low..=high).contains(&after.len()), "seed {seed}: {loss:?}");
             for (index, sector) in after.chunks(SECTOR_BYTES).enumerate() {
                 let start = index * SECTOR_BYTES;

@@ -108,7 +108,9 @@ impl Process {
             let mut state = lock(&self.network.state);
             let id = state.next_connection;
             let server = &state.hosts[to.index()];
-            let Some(backlog) = server.listeners.get(&to_address.port()).cloned() else { return Answer::Refused };
+            let Some(backlog) = server.listeners.get(&to_address.port()).cloned() else {
+                return Answer::Refused;
+            };
             let server_live = server.live.clone();
             if backlog.len() >= self.network.config.backlog {
                 return Answer::Nothing;
@@ -121,11 +123,11 @@ impl Process {
             client: End { node: self.node, incarnation: self.incarnation, address: from },
             server: End { node: to, incarnation: self.network.live_incarnation(to), address: to_address },
         };
-        self.network.core.event(to, "connect", &[
-            ("connection", id),
-            ("from", u64::from(self.node.0)),
-            ("port", u64::from(to_address.port())),
-        ]);
+        self.network.core.event(
+            to,
+            "connect",
+            &[("connection", id), ("from", u64::from(self.node.0)), ("port", u64::from(to_address.port()))],
+        );
         let (to_server, to_client) = Pipe::pair(&self.network, info, &client_live, &server_live);
         if let Some(tap) = &to_server.tap {
             tap.opened(&to_server.info);
@@ -174,7 +176,8 @@ impl Process {
 impl super::Host {
     fn free_port(&mut self) -> io::Result<u16> {
         for _ in FIRST_EPHEMERAL_PORT..=u16::MAX {
-            self.next_port = self.next_port.checked_add(1).unwrap_or(FIRST_EPHEMERAL_PORT).max(FIRST_EPHEMERAL_PORT);
+            self.next_port =
+                self.next_port.checked_add(1).unwrap_or(FIRST_EPHEMERAL_PORT).max(FIRST_EPHEMERAL_PORT);
             if !self.listeners.contains_key(&self.next_port) {
                 return Ok(self.next_port);
             }

@@ -9,6 +9,7 @@ mod config;
 mod connect;
 mod listener;
 mod pipe;
+mod ring;
 mod stream;
 mod tap;
 
@@ -239,7 +240,9 @@ impl Network {
     }
 
     fn has_unread(&self, pipes: &[Arc<Pipe>], outgoing: &Arc<Pipe>) -> bool {
-        let incoming = pipes.iter().find(|pipe| pipe.info.id == outgoing.info.id && pipe.direction != outgoing.direction);
+        let incoming = pipes
+            .iter()
+            .find(|pipe| pipe.info.id == outgoing.info.id && pipe.direction != outgoing.direction);
         incoming.is_some_and(|pipe| pipe.has_unread())
     }
 
@@ -303,12 +306,13 @@ impl Network {
         }
         drop(state);
         let (low, high) = (profile.latency_min_us * 1_000, profile.latency_max_us * 1_000);
-        let mut latency = if decisions.chance(Stream::NetworkLatency, "segment is of the tail", profile.tail_ppm) {
-            let longest = (profile.tail_max_us * 1_000).max(high);
-            decisions.draw(Stream::NetworkLatency, "latency of the tail", high, longest)
-        } else {
-            decisions.draw(Stream::NetworkLatency, "latency", low.min(high), high)
-        };
+        let mut latency =
+            if decisions.chance(Stream::NetworkLatency, "segment is of the tail", profile.tail_ppm) {
+                let longest = (profile.tail_max_us * 1_000).max(high);
+                decisions.draw(Stream::NetworkLatency, "latency of the tail", high, longest)
+            } else {
+                decisions.draw(Stream::NetworkLatency, "latency", low.min(high), high)
+            };
         if decisions.chance(Stream::NetworkFault, "segment is lost", profile.loss_ppm) {
             self.core.fault(from, FaultKind::SegmentLoss, &[("to", u64::from(to.0))]);
             latency += self.config.retransmission_min_ms * 1_000_000;

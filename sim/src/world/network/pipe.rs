@@ -1,7 +1,10 @@
 //! One direction of a connection: what is on its way, what has arrived, and how it ends. Owns the bytes between a
 //! writer's kernel and a reader's; which way is open and how long it takes is the network's to say.
 
-use super::{ConnectionInfo, Direction, End, Network, NetworkTap};
+use super::{
+    ConnectionInfo, Direction, End, Network, NetworkTap,
+    ring::{take, window},
+};
 use crate::{
     decisions::Stream,
     world::{
@@ -102,7 +105,9 @@ impl State {
     /// Drops the segments from `keep` on, and their bytes.
     fn cut_in_flight(&mut self, keep: usize) {
         let lost = self.in_flight.drain(keep..);
-        let bytes: usize = lost.map(|segment| if let Payload::Data { bytes, .. } = segment.payload { bytes } else { 0 }).sum();
+        let bytes: usize = lost
+            .map(|segment| if let Payload::Data { bytes, .. } = segment.payload { bytes } else { 0 })
+            .sum();
         self.buffer.truncate(self.buffer.len() - bytes);
     }
 }
@@ -172,7 +177,11 @@ impl Pipe {
     }
 
     /// The writer's process hands over as much of `buffers` as the window takes.
-    pub(super) fn poll_send(self: &Arc<Self>, context: &mut Context<'_>, buffers: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    pub(super) fn poll_send(
+        self: &Arc<Self>,
+        context: &mut Context<'_>,
+        buffers: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         let config = &self.network.config;
         let decisions = &self.network.core.decisions;
         if !self.writer_is_alive() {
@@ -238,7 +247,10 @@ impl Pipe {
     }
 
     fn set_timer(self: &Arc<Self>, state: &mut State) {
-        if state.timer.is_none() && state.stalled.is_none() && let Some(first) = state.in_flight.front() {
+        if state.timer.is_none()
+            && state.stalled.is_none()
+            && let Some(first) = state.in_flight.front()
+        {
             state.timer = Some(timer::schedule(first.arrives_ns, None, Action::Deliver(self.clone())));
         }
     }
@@ -289,7 +301,9 @@ impl Pipe {
             return;
         }
         let mut reset = false;
-        while let Some(first) = state.in_flight.front() && first.arrives_ns <= now {
+        while let Some(first) = state.in_flight.front()
+            && first.arrives_ns <= now
+        {
             let segment = state.in_flight.pop_front().expect("there is a first");
             reset |= self.arrive(&mut state, &segment.payload);
         }
@@ -325,12 +339,16 @@ impl Pipe {
         match *payload {
             Payload::Data { bytes, checksum } => {
                 self.network.count_delivery(bytes);
-                core.event(node, "delivered", &[
-                    ("connection", id),
-                    ("direction", self.direction as u64),
-                    ("bytes", bytes as u64),
-                    ("checksum", u64::from(checksum)),
-                ]);
+                core.event(
+                    node,
+                    "delivered",
+                    &[
+                        ("connection", id),
+                        ("direction", self.direction as u64),
+                        ("bytes", bytes as u64),
+                        ("checksum", u64::from(checksum)),
+                    ],
+                );
                 if let Some(tap) = &self.tap {
                     tap.delivered(&self.info, self.direction, window(&state.buffer, state.arrived, bytes));
                 }
@@ -352,7 +370,9 @@ impl Pipe {
                 }
                 state.read_error = Some(io::ErrorKind::ConnectionReset);
                 // Linux lets the process read what had arrived before; others do not.
-                if state.arrived > 0 && core.decisions.chance(Stream::NetworkFault, "reset drops what is unread", 500_000) {
+                if state.arrived > 0
+                    && core.decisions.chance(Stream::NetworkFault, "reset drops what is unread", 500_000)
+                {
                     state.buffer.drain(..state.arrived);
                     state.arrived = 0;
                 }
@@ -424,7 +444,8 @@ impl Pipe {
         }
         let Some(stall) = state.stalled else { return };
         if state.timer.is_none() && self.network.is_open(self.writer().node, self.reader().node) {
-            let (now, mut due, mut wait) = (now_ns(), stall.since_ns, config.retransmission_min_ms * 1_000_000);
+            let (now, mut due, mut wait) =
+                (now_ns(), stall.since_ns, config.retransmission_min_ms * 1_000_000);
             while due <= now {
                 due += wait;
                 wait = (wait * 2).min(config.retransmission_max_ms * 1_000_000);
@@ -454,10 +475,11 @@ impl Pipe {
                 None => decisions.part_of(Stream::NetworkFault, "segments that had left", in_flight + 1) - 1,
             };
             if keep < in_flight {
-                self.network.core.fault(self.writer().node, FaultKind::InFlightLoss, &[
-                    ("connection", self.info.id),
-                    ("segments", (in_flight - keep) as u64),
-                ]);
+                self.network.core.fault(
+                    self.writer().node,
+                    FaultKind::InFlightLoss,
+                    &[("connection", self.info.id), ("segments", (in_flight - keep) as u64)],
+                );
             }
             state.cut_in_flight(keep);
         }
@@ -482,7 +504,11 @@ impl Pipe {
     }
 
     /// The reader's process takes what has arrived.
-    pub(super) fn poll_receive(&self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_receive(
+        &self,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let config = &self.network.config;
         let decisions = &self.network.core.decisions;
         if !self.reader_is_alive() {
@@ -500,7 +526,9 @@ impl Pipe {
             return Poll::Ready(Ok(()));
         }
         let mut count = state.arrived.min(into.remaining());
-        if count > 1 && decisions.chance(Stream::NetworkChunking, "read gives a part", config.partial_read_ppm) {
+        if count > 1
+            && decisions.chance(Stream::NetworkChunking, "read gives a part", config.partial_read_ppm)
+        {
             count = decisions.part_of(Stream::NetworkChunking, "part of a read", count);
         }
         let [first, second] = window(&state.buffer, 0, count);
@@ -548,29 +576,4 @@ impl Pipe {
     pub(super) fn halves_may_act(&self, reads: bool) -> bool {
         if reads { self.reader_is_alive() } else { self.writer_is_alive() }
     }
-}
-
-/// Moves `count` bytes of `buffers` to the end of `buffer`, and gives their checksum.
-fn take(buffer: &mut VecDeque<u8>, buffers: &[IoSlice<'_>], count: usize) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    let mut left = count;
-    for slice in buffers {
-        let part = &slice[..slice.len().min(left)];
-        hasher.update(part);
-        buffer.extend(part);
-        left -= part.len();
-        if left == 0 {
-            break;
-        }
-    }
-    hasher.finalize()
-}
-
-/// `count` bytes of `buffer` from `start`, as two slices.
-fn window(buffer: &VecDeque<u8>, start: usize, count: usize) -> [&[u8]; 2] {
-    let (first, second) = buffer.as_slices();
-    let end = start + count;
-    let in_first = start.min(first.len())..end.min(first.len());
-    let in_second = start.saturating_sub(first.len())..end.saturating_sub(first.len());
-    [&first[in_first], &second[in_second]]
 }

@@ -40,7 +40,14 @@ pub trait NetworkTap: Send + Sync {
     /// A SYN has reached a listener.
     fn opened(&self, _connection: &ConnectionInfo) {}
     /// A process has handed bytes to its kernel.
-    fn sent(&self, _connection: &ConnectionInfo, _direction: Direction, _bytes: &[IoSlice<'_>], _count: usize) {}
+    fn sent(
+        &self,
+        _connection: &ConnectionInfo,
+        _direction: Direction,
+        _bytes: &[IoSlice<'_>],
+        _count: usize,
+    ) {
+    }
     /// Bytes have reached the other machine's kernel, as two slices that follow each other.
     fn delivered(&self, _connection: &ConnectionInfo, _direction: Direction, _bytes: [&[u8]; 2]) {}
     /// A FIN has arrived.

@@ -1,0 +1,161 @@
+//! The clients of a run: producers and readers that speak Kafka's protocol over the simulated network, each on a
+//! machine of its own, and tell the oracle what they did and saw.
+//!
+//! ```text
+//!   Role ─► producer.rs ── outbox.rs (what is unresolved, pure) ─┐
+//!        └► reader.rs ──── session.rs, fetching.rs ──────────────┼─► link.rs ─► sillon-client
+//!   final_scan (scan.rs) ────────────────────────────────────────┘
+//! ```
+//! Owns what clients do and how they judge an answer (confirmed, failed, unknown). Never looks into a broker; all that
+//! is left to chance comes from the workload's own streams of decisions, all durations from the client's own clock.
+
+mod config;
+mod fetching;
+mod link;
+mod offsets;
+mod outbox;
+mod producer;
+mod reader;
+mod scan;
+mod session;
+mod topics;
+mod value;
+
+pub use config::{Compression, TopicPlan, WorkloadConfig};
+pub use scan::final_scan;
+
+use crate::{
+    decisions::{Decisions, Stream},
+    oracle::ClientEvent,
+};
+use sillon_runtime::Runtime;
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// Who hears what clients do and see.
+pub type Events = Arc<dyn Fn(ClientEvent) + Send + Sync>;
+
+/// What one client does. Its number is also that of its stream of decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Sends.
+    Producer(u32),
+    /// Reads.
+    Reader(u32),
+}
+
+/// The clients of a run, in the order of their numbers.
+pub fn roles(config: &WorkloadConfig) -> Vec<Role> {
+    let producers = (0..config.producers).map(Role::Producer);
+    let readers = (config.producers..config.producers + config.readers).map(Role::Reader);
+    producers.chain(readers).collect()
+}
+
+/// What all clients of a run share.
+pub struct Shared {
+    config: WorkloadConfig,
+    topics: Vec<TopicPlan>,
+    brokers: Vec<(String, u16)>,
+    events: Events,
+    producing_is_over: AtomicBool,
+    stopped: AtomicBool,
+    /// The next counter of each producer; kept here, so that a client that starts again makes no record twice.
+    counters: Vec<AtomicU64>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared")
+            .field("config", &self.config)
+            .field("topics", &self.topics)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    /// Clients that will use these topics on these brokers.
+    ///
+    /// # Panics
+    /// Without a topic, a partition, a broker or a codec.
+    pub fn new(
+        config: WorkloadConfig,
+        topics: Vec<TopicPlan>,
+        brokers: Vec<(String, u16)>,
+        events: Events,
+    ) -> Arc<Shared> {
+        assert!(topics.iter().any(|plan| plan.partitions > 0), "clients need a partition");
+        assert!(!brokers.is_empty(), "clients need a broker");
+        assert!(!config.compression.is_empty(), "batches need a codec, if only none");
+        let counters = (0..config.producers).map(|_| AtomicU64::new(0)).collect();
+        let (producing_is_over, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Shared { config, topics, brokers, events, producing_is_over, stopped, counters })
+    }
+
+    /// Producers make no new batches; each ends when all of its batches have their results.
+    pub fn stop_producing(&self) {
+        self.producing_is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// All clients end.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+    }
+
+    fn is_producing_over(&self) -> bool {
+        self.producing_is_over.load(Ordering::Relaxed)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    fn request_timeout(&self) -> Duration {
+        Duration::from_nanos(self.config.request_timeout_ns)
+    }
+
+    /// The broker that leads everything.
+    fn broker(&self) -> (&str, u16) {
+        let (host, port) = &self.brokers[0];
+        (host, *port)
+    }
+
+    /// The first of so many counters that were never used before.
+    fn take_counters(&self, client: u32, count: u32) -> u64 {
+        self.counters[client as usize].fetch_add(u64::from(count), Ordering::Relaxed)
+    }
+}
+
+/// One client's share of chance.
+struct Chance {
+    decisions: Arc<Decisions>,
+    stream: Stream,
+}
+
+impl Chance {
+    fn draw(&self, what: &'static str, low: u64, high: u64) -> u64 {
+        self.decisions.draw(self.stream, what, low, high)
+    }
+}
+
+/// Runs one client until its work is over.
+pub async fn run(runtime: Runtime, role: Role, shared: Arc<Shared>, decisions: Arc<Decisions>) {
+    match role {
+        Role::Producer(client) => {
+            let chance = Chance { decisions, stream: Stream::Workload(client) };
+            producer::run(runtime, client, shared, chance).await;
+        }
+        Role::Reader(client) => {
+            let chance = Chance { decisions, stream: Stream::Workload(client) };
+            reader::run(runtime, client, shared, chance).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

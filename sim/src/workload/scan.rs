@@ -1,0 +1,147 @@
+//! The full scan at the end: reads every partition from its first record to its last and shows all of it to the oracle.
+
+use super::{
+    Shared,
+    fetching::{self, Limits},
+    link::Link,
+    offsets,
+    session::{Session, Wanted},
+    topics,
+};
+use crate::oracle::{ClientEvent, Purpose};
+use sillon_broker::types::TopicPartition;
+use sillon_client::ConnectionError;
+use sillon_protocol::{ErrorCode, messages::FetchRequest};
+use sillon_runtime::{Monotonic, Runtime};
+use std::{sync::Arc, time::Duration};
+
+/// How long the scan of one partition may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PAUSE: Duration = Duration::from_millis(200);
+const MAX_BYTES: i32 = 1 << 20;
+/// The scan's number as a reader: none of the others has it.
+const SCANNER: u32 = u32::MAX;
+
+/// Reads every partition from log start to its end.
+///
+/// # Errors
+/// Which partition could not be read to its end within a minute of simulated time, and why.
+pub async fn final_scan(runtime: Runtime, shared: Arc<Shared>) -> Result<(), String> {
+    let mut link = Link::new(runtime, &shared, "scanner");
+    for partition in topics::partitions(&shared) {
+        let deadline = link.runtime.now() + PATIENCE;
+        scan(&mut link, &shared, &partition, deadline)
+            .await
+            .map_err(|error| format!("{partition}: {error}"))?;
+    }
+    Ok(())
+}
+
+async fn scan(
+    link: &mut Link,
+    shared: &Shared,
+    partition: &TopicPartition,
+    deadline: Monotonic,
+) -> Result<(), String> {
+    let from = offset(link, partition, offsets::EARLIEST, deadline).await?;
+    let to = offset(link, partition, offsets::LATEST, deadline).await?;
+    let mut position = from;
+    let mut last_error = String::new();
+    while position < to {
+        if link.runtime.now() > deadline {
+            return Err(format!(
+                "at {position} of {from}..{to} after {} s: {last_error}",
+                PATIENCE.as_secs()
+            ));
+        }
+        match fetch(link, shared, partition, position).await {
+            Ok(Progress::To(next)) if next > position => position = next,
+            Ok(Progress::Damaged) => break,
+            Ok(Progress::To(_)) => {
+                last_error = "nothing comes".into();
+                link.runtime.sleep(PAUSE).await;
+            }
+            Ok(Progress::Error(code)) => {
+                last_error = code.message().into();
+                link.runtime.sleep(PAUSE).await;
+            }
+            Err(error) => {
+                last_error = error.to_string();
+                link.drop_connection();
+                link.runtime.sleep(PAUSE).await;
+            }
+        }
+    }
+    (shared.events)(ClientEvent::ScanFinished { partition: partition.clone(), from, to: position });
+    Ok(())
+}
+
+async fn offset(
+    link: &mut Link,
+    partition: &TopicPartition,
+    timestamp: i64,
+    deadline: Monotonic,
+) -> Result<i64, String> {
+    loop {
+        let error = match offsets::list(link, partition, timestamp).await {
+            Ok(Some(offset)) => return Ok(offset),
+            Ok(None) => "the broker does not tell the offset".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if link.runtime.now() > deadline {
+            return Err(error);
+        }
+        link.runtime.sleep(PAUSE).await;
+    }
+}
+
+/// How far a fetch came.
+enum Progress {
+    To(i64),
+    Damaged,
+    Error(ErrorCode),
+}
+
+async fn fetch(
+    link: &mut Link,
+    shared: &Shared,
+    partition: &TopicPartition,
+    position: i64,
+) -> Result<Progress, ConnectionError> {
+    let connection = link.connection().await?;
+    let common = connection.common_versions::<FetchRequest>()?;
+    // By name, so that no id is needed.
+    let version = (*common.end()).min(fetching::FIRST_VERSION_WITH_TOPIC_IDS - 1);
+    let wanted = [(partition.clone(), Wanted { fetch_offset: position, max_bytes: MAX_BYTES })];
+    let plan = Session::new(false).plan(&wanted);
+    let ids = Default::default();
+    let request = fetching::request(&plan, &ids, Limits { max_wait_ms: 0, max_bytes: MAX_BYTES });
+    let response = connection.send_version(version, &request, shared.request_timeout()).await?;
+    let Some(fetched) =
+        fetching::read(version, response, &ids).into_iter().find(|fetched| fetched.partition == *partition)
+    else {
+        return Ok(Progress::To(position));
+    };
+    if fetched.error != ErrorCode::NONE {
+        return Ok(Progress::Error(fetched.error));
+    }
+    let next = fetched.batches.last().map_or(position, |batch| batch.next_offset.max(position));
+    let damage = fetched.damage;
+    (shared.events)(ClientEvent::Read {
+        reader: SCANNER,
+        purpose: Purpose::Final,
+        partition: partition.clone(),
+        fetch_offset: position,
+        high_watermark: fetched.high_watermark,
+        log_start: fetched.log_start,
+        batches: fetched.batches,
+    });
+    match damage {
+        Some(text) => {
+            let (reader, partition, fetch_offset) = (SCANNER, partition.clone(), next);
+            (shared.events)(ClientEvent::ReadDamaged { reader, partition, fetch_offset, text });
+            Ok(Progress::Damaged)
+        }
+        None => Ok(Progress::To(next)),
+    }
+}
