@@ -25,5 +25,5 @@ peer=$repository/conformance/peers/kafka.sh
 trap '"$peer" down "$data"; rm -rf "$data"' EXIT
 trap 'exit 130' INT TERM
 port=$((20000 + RANDOM % 9000))
-pid=$("$peer" up zk39 "$data" "$port" file.delete.delay.ms=1000 | tail -n 1)
+pid=$("$peer" up zk39 "$data" "$port" log.segment.delete.delay.ms=0 | tail -n 1)
 "${CARGO_TARGET_DIR:-$repository/target}/release/sillon-bench" --kafka "127.0.0.1:$port,$pid" "$@"

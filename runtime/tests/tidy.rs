@@ -11,7 +11,7 @@ const MAX_FILE_LINES: usize = 600;
 const MAX_FUNCTION_LINES: usize = 70;
 /// Spelled in two halves, so that this file keeps the rule that it checks.
 const UNFINISHED: &[&str] =
-    &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("unimple", "mented!(")];
+    &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X"), concat!("unimple", "mented!")];
 const FUNCTION_STARTS: &[&str] = &["fn ", "async fn ", "const fn ", "unsafe fn "];
 
 fn root() -> PathBuf {
@@ -96,12 +96,20 @@ fn every_module_says_what_it_owns() {
     report("a source file opens with a //! comment", &files(".rs").iter().filter_map(silent).collect::<Vec<_>>());
 }
 
+/// Whether the word stands in the line by itself, not as a part of a longer one.
+fn has_word(line: &str, word: &str) -> bool {
+    let is_edge = |character: Option<char>| character.is_none_or(|character| !character.is_alphanumeric());
+    line.match_indices(word).any(|(start, _)| {
+        is_edge(line[..start].chars().next_back()) && is_edge(line[start + word.len()..].chars().next())
+    })
+}
+
 #[test]
 fn nothing_is_left_unfinished() {
     let mut breaches = Vec::new();
     for path in [".rs", ".md", ".toml", ".sh", ".py", ".js", ".go", ".java"].iter().flat_map(|kind| files(kind)) {
         for (number, line) in read(&path).lines().enumerate() {
-            if let Some(word) = UNFINISHED.iter().find(|word| line.contains(**word)) {
+            if let Some(word) = UNFINISHED.iter().find(|word| has_word(line, word)) {
                 breaches.push(format!("{}:{}: {word}", shown(&path), number + 1));
             }
         }

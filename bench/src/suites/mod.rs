@@ -58,7 +58,7 @@ impl Settings {
         for setting in [
             format!("listeners=PLAINTEXT://{address}"),
             format!("log.dirs={}", data.join("log").display()),
-            "file.delete.delay.ms=1000".to_owned(),
+            "log.segment.delete.delay.ms=0".to_owned(),
         ] {
             arguments.extend([OsString::from("--override"), OsString::from(setting)]);
         }

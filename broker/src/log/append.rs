@@ -131,7 +131,10 @@ impl Log {
             if given != log_end {
                 return Err(AppendError::OutOfOrderOffset { given, log_end });
             }
-            validate::check_size(batch.size_bytes(), &LogConfig { max_message_bytes: u32::MAX, ..(*config).clone() })?;
+            validate::check_size(
+                batch.size_bytes(),
+                &LogConfig { max_message_bytes: u32::MAX, ..(*config).clone() },
+            )?;
             self.enter_epoch(LeaderEpoch(batch.leader_epoch())).await?;
             self.roll_if_due(&mut writer, &batch, &config).await?;
             let marker = EndTransactionMarker::from_batch(&batch);
@@ -204,7 +207,9 @@ impl Log {
             }
         };
         epochs.assign(epoch, log_end);
-        self.persist_epochs(&epochs).await.map_err(|error| self.failed("writing the leader epochs", error))?;
+        self.persist_epochs(&epochs)
+            .await
+            .map_err(|error| self.failed("writing the leader epochs", error))?;
         self.view().epochs = epochs;
         Ok(())
     }
@@ -229,7 +234,8 @@ impl Log {
         if let Err(error) = segment.file.write_all_vectored_at(head, body, position).await {
             // What was written is cut off as far as the disk allows; opening the log again makes sure of it.
             let cut = segment.file.set_len(position);
-            let rest = cut.err().map(|cut| format!(", and what was written stays: {cut}")).unwrap_or_default();
+            let rest =
+                cut.err().map(|cut| format!(", and what was written stays: {cut}")).unwrap_or_default();
             return Err(self.append_failed("appending", &format!("{error}{rest}")));
         }
         if position == 0 {
@@ -264,7 +270,12 @@ impl Log {
         });
     }
 
-    async fn roll_if_due(&self, writer: &mut Writer, batch: &BatchHeader, config: &LogConfig) -> Result<(), AppendError> {
+    async fn roll_if_due(
+        &self,
+        writer: &mut Writer,
+        batch: &BatchHeader,
+        config: &LogConfig,
+    ) -> Result<(), AppendError> {
         let (segment, log_end) = {
             let view = self.view();
             (view.active().clone(), view.log_end)

@@ -53,7 +53,8 @@ pub(super) async fn read(files: &dyn FileSystem, path: &Path) -> Result<Option<V
 pub(super) fn encode_offsets(offsets: &Offsets) -> Vec<u8> {
     let mut text = format!("0\n{}\n", offsets.len());
     for (partition, offset) in offsets {
-        writeln!(text, "{} {} {offset}", partition.topic, partition.partition).expect("a string takes any text");
+        writeln!(text, "{} {} {offset}", partition.topic, partition.partition)
+            .expect("a string takes any text");
     }
     text.into_bytes()
 }
@@ -108,7 +109,8 @@ pub(super) fn decode_topic_id(bytes: &[u8]) -> Result<TopicId, Malformed> {
         return Err(malformed(1, "\"version: 0\" is expected"));
     }
     let id = lines.next().and_then(|line| line.strip_prefix("topic_id:"));
-    id.and_then(|id| id.trim().parse().ok()).ok_or(malformed(2, "\"topic_id: \" and 22 characters are expected"))
+    id.and_then(|id| id.trim().parse().ok())
+        .ok_or(malformed(2, "\"topic_id: \" and 22 characters are expected"))
 }
 
 /// A number that counts something.
@@ -155,7 +157,10 @@ mod tests {
 
     #[test]
     fn the_formats_are_kafkas() {
-        let offsets = Offsets::from([(TopicPartition::new("a.b", 0), Offset(3)), (TopicPartition::new("a.b", 11), Offset(0))]);
+        let offsets = Offsets::from([
+            (TopicPartition::new("a.b", 0), Offset(3)),
+            (TopicPartition::new("a.b", 11), Offset(0)),
+        ]);
         assert_eq!(encode_offsets(&offsets), b"0\n2\na.b 0 3\na.b 11 0\n");
         assert_eq!(decode_offsets(&encode_offsets(&offsets)), Ok(offsets));
         let epochs = [EpochStart { epoch: LeaderEpoch(2), start_offset: Offset(10) }];

@@ -55,7 +55,12 @@ impl Checkpoint {
                 Offsets::new()
             }),
         };
-        Ok(Checkpoint { runtime: runtime.clone(), path, offsets: Mutex::new(offsets), writing: tokio::sync::Mutex::new(()) })
+        Ok(Checkpoint {
+            runtime: runtime.clone(),
+            path,
+            offsets: Mutex::new(offsets),
+            writing: tokio::sync::Mutex::new(()),
+        })
     }
 
     fn offsets(&self) -> MutexGuard<'_, Offsets> {
@@ -74,7 +79,11 @@ impl Checkpoint {
         change(&mut new);
         if new != old {
             let content = checkpoint::encode_offsets(&new);
-            self.runtime.fs().replace(&self.path, &content).await.map_err(LogError::io(&self.path, "writing"))?;
+            self.runtime
+                .fs()
+                .replace(&self.path, &content)
+                .await
+                .map_err(LogError::io(&self.path, "writing"))?;
             *self.offsets() = new;
         }
         Ok(())
@@ -176,7 +185,9 @@ impl LogDirectories {
         for directory in &self.directories {
             let path = directory.path.clone();
             let meta = directory.meta.as_ref();
-            if let Some(found) = meta.and_then(|meta| meta.cluster_id.clone()).filter(|found| found != cluster_id) {
+            if let Some(found) =
+                meta.and_then(|meta| meta.cluster_id.clone()).filter(|found| found != cluster_id)
+            {
                 return Err(LogError::OtherCluster { path, found, expected: cluster_id.to_owned() });
             }
             if let Some(found) = meta.and_then(|meta| meta.broker_id).filter(|found| *found != broker_id) {
@@ -185,7 +196,12 @@ impl LogDirectories {
             if meta.is_none_or(|meta| meta.broker_id.is_none() || meta.cluster_id.is_none()) {
                 let file = path.join(META_PROPERTIES);
                 let content = meta_properties::encode(broker_id, cluster_id);
-                self.context.runtime.fs().replace(&file, &content).await.map_err(LogError::io(file, "writing"))?;
+                self.context
+                    .runtime
+                    .fs()
+                    .replace(&file, &content)
+                    .await
+                    .map_err(LogError::io(file, "writing"))?;
             }
         }
         Ok(())
@@ -201,7 +217,8 @@ impl LogDirectories {
         let mut found = Vec::with_capacity(unopened.len());
         for (partition, directory) in unopened {
             let path = self.directories[directory].path.join(partition.to_string());
-            let metadata = checkpoint::read(self.context.runtime.fs(), &path.join(names::PARTITION_METADATA)).await?;
+            let metadata =
+                checkpoint::read(self.context.runtime.fs(), &path.join(names::PARTITION_METADATA)).await?;
             let topic_id = metadata.and_then(|bytes| checkpoint::decode_topic_id(&bytes).ok());
             found.push(FoundPartition { partition, topic_id, path });
         }
@@ -288,11 +305,15 @@ impl LogDirectories {
         if let Some(log) = &log {
             log.retire().await;
         }
-        let unique = u128::from(self.context.runtime.random_u64()) << 64 | u128::from(self.context.runtime.random_u64());
-        let (from, to) = (directory.path.join(name), directory.path.join(names::deleted_directory(partition, unique)));
+        let unique = u128::from(self.context.runtime.random_u64()) << 64
+            | u128::from(self.context.runtime.random_u64());
+        let (from, to) =
+            (directory.path.join(name), directory.path.join(names::deleted_directory(partition, unique)));
         let files = self.context.runtime.fs();
         match files.rename(&from, &to).await {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(LogError::io(from, "renaming")(error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(LogError::io(from, "renaming")(error));
+            }
             _ => {}
         }
         files.sync_dir(&directory.path).await.map_err(LogError::io(&directory.path, "syncing"))?;
@@ -347,7 +368,11 @@ impl LogDirectories {
     }
 
     fn logs_in(&self, index: usize) -> Vec<Arc<Log>> {
-        self.entries().values().filter(|entry| entry.directory == index).filter_map(|entry| entry.log.clone()).collect()
+        self.entries()
+            .values()
+            .filter(|entry| entry.directory == index)
+            .filter_map(|entry| entry.log.clone())
+            .collect()
     }
 
     /// Writes high watermarks to the checkpoints. What they say of partitions that are not named stays.
@@ -363,7 +388,12 @@ impl LogDirectories {
                 self.entries().get(partition).is_some_and(|entry| entry.directory == index)
             };
             let note = |offsets: &mut Offsets| {
-                offsets.extend(high_watermarks.iter().filter(|(partition, _)| here(partition)).map(|(p, o)| (p.clone(), *o)));
+                offsets.extend(
+                    high_watermarks
+                        .iter()
+                        .filter(|(partition, _)| here(partition))
+                        .map(|(p, o)| (p.clone(), *o)),
+                );
             };
             directory.high_watermarks.change(note).await?;
         }
@@ -380,7 +410,10 @@ impl LogDirectories {
         let mut in_doubt = vec![false; self.directories.len()];
         let entries: Vec<_> = {
             let entries = self.entries();
-            entries.iter().map(|(partition, entry)| (partition.clone(), entry.directory, entry.log.clone())).collect()
+            entries
+                .iter()
+                .map(|(partition, entry)| (partition.clone(), entry.directory, entry.log.clone()))
+                .collect()
         };
         for (partition, directory, log) in entries {
             match log {
@@ -417,7 +450,7 @@ impl std::fmt::Debug for LogDirectories {
 impl Directory {
     async fn open(runtime: &Runtime, path: &Path) -> Result<Directory, LogError> {
         let files = runtime.fs();
-        files.create_dir_all(path).await.map_err(LogError::io(path, "creating"))?;
+        create_durably(files, path).await.map_err(LogError::io(path, "creating"))?;
         let lock = files.lock(&path.join(LOCK)).await.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => LogError::Locked { path: path.into() },
             _ => LogError::io(path.join(LOCK), "locking")(error),
@@ -462,6 +495,25 @@ impl Directory {
         }
         Ok(partitions)
     }
+}
+
+/// Creates a directory, and those above it that are missing, so that their own names outlast a power failure: without
+/// them, what was synced inside would be out of reach.
+async fn create_durably(files: &dyn FileSystem, directory: &Path) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for candidate in directory.ancestors().filter(|candidate| !candidate.as_os_str().is_empty()) {
+        match files.list(candidate).await {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => missing.push(candidate),
+            Err(error) => return Err(error),
+            Ok(_) => break,
+        }
+    }
+    files.create_dir_all(directory).await?;
+    for created in missing {
+        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty());
+        files.sync_dir(parent.unwrap_or(Path::new("."))).await?;
+    }
+    Ok(())
 }
 
 /// Whether the last stop was clean. The marker is gone for good when this returns: a crash from here on is one.

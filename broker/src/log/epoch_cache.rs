@@ -108,9 +108,10 @@ impl EpochCache {
     fn is_in_order(&self) -> bool {
         let valid = |entry: &EpochStart| entry.epoch.0 >= 0 && entry.start_offset.0 >= 0;
         self.entries.iter().all(valid)
-            && self.entries.windows(2).all(|pair| {
-                pair[0].epoch < pair[1].epoch && pair[0].start_offset < pair[1].start_offset
-            })
+            && self
+                .entries
+                .windows(2)
+                .all(|pair| pair[0].epoch < pair[1].epoch && pair[0].start_offset < pair[1].start_offset)
     }
 }
 
@@ -151,7 +152,10 @@ mod tests {
         assert_eq!(end(1), (1, 0), "older than the log");
         assert_eq!(end(6), (-1, -1), "newer than the log");
         assert_eq!(end(-1), (-1, -1));
-        assert_eq!(EpochCache::default().end_offset_for(LeaderEpoch(0), Offset(3)), (LeaderEpoch(-1), Offset(-1)));
+        assert_eq!(
+            EpochCache::default().end_offset_for(LeaderEpoch(0), Offset(3)),
+            (LeaderEpoch(-1), Offset(-1))
+        );
     }
 
     #[test]

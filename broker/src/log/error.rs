@@ -260,5 +260,7 @@ pub enum ReadError {
 
 /// The text cannot be a topic's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("topic name {0:?} is not allowed: 1 to 249 characters of [a-zA-Z0-9._-] are, except \".\" and \"..\"")]
+#[error(
+    "topic name {0:?} is not allowed: 1 to 249 characters of [a-zA-Z0-9._-] are, except \".\" and \"..\""
+)]
 pub struct InvalidTopicName(pub String);

@@ -20,7 +20,11 @@ impl Log {
             let view = self.view();
             if up_to > view.log_end {
                 // A cut took them away.
-                return Err(LogError::OffsetOutOfRange { offset: up_to, first: view.log_start, last: view.log_end });
+                return Err(LogError::OffsetOutOfRange {
+                    offset: up_to,
+                    first: view.log_start,
+                    last: view.log_end,
+                });
             }
             if view.recovery_point >= up_to {
                 return Ok(view.recovery_point);
@@ -41,7 +45,8 @@ impl Log {
         let log_end = {
             let view = self.view();
             let waited = self.context.runtime.now().saturating_since(view.last_flush);
-            let too_long = u64::try_from(config.flush_ms).is_ok_and(|limit| waited >= Duration::from_millis(limit));
+            let too_long =
+                u64::try_from(config.flush_ms).is_ok_and(|limit| waited >= Duration::from_millis(limit));
             let due = too_long || view.recovery_point < view.active().base_offset;
             if view.offline.is_some() || view.recovery_point == view.log_end || !due {
                 return Ok(());
@@ -84,7 +89,10 @@ impl Log {
         }
         {
             let mut view = self.view();
-            assert!(target >= view.recovery_point && target <= view.log_end, "a cut waits for the sync, and a sync for the cut");
+            assert!(
+                target >= view.recovery_point && target <= view.log_end,
+                "a cut waits for the sync, and a sync for the cut"
+            );
             view.recovery_point = target;
             view.names_synced = view.names_synced.max(names_changed);
             view.last_flush = self.context.runtime.now();

@@ -20,7 +20,8 @@ pub(super) struct SegmentFiles {
 impl SegmentFiles {
     /// The number of entries in both indexes; none where one is missing or has a part of an entry.
     pub(super) fn index_entries(&self) -> Option<(u64, u64)> {
-        let count = |bytes: u64, width: usize| bytes.is_multiple_of(width as u64).then_some(bytes / width as u64);
+        let count =
+            |bytes: u64, width: usize| bytes.is_multiple_of(width as u64).then_some(bytes / width as u64);
         Some((
             count(self.index_bytes?, offset_index::ENTRY_BYTES)?,
             count(self.time_index_bytes?, time_index::ENTRY_BYTES)?,
@@ -49,7 +50,9 @@ impl Inventory {
         let mut inventory = Inventory::default();
         for entry in entries.iter().filter(|entry| !entry.is_directory) {
             if let Some(base) = names::parse_file_name(&entry.name, names::LOG_SUFFIX) {
-                inventory.segments.insert(base, SegmentFiles { log_bytes: entry.length, ..SegmentFiles::default() });
+                inventory
+                    .segments
+                    .insert(base, SegmentFiles { log_bytes: entry.length, ..SegmentFiles::default() });
             }
         }
         for entry in entries.iter().filter(|entry| !entry.is_directory) {
@@ -66,14 +69,19 @@ impl Inventory {
             match self.segments.get_mut(&base) {
                 None => self.leftovers.push(name.clone()),
                 Some(files) if suffix == names::INDEX_SUFFIX => files.index_bytes = Some(entry.length),
-                Some(files) if suffix == names::TIME_INDEX_SUFFIX => files.time_index_bytes = Some(entry.length),
+                Some(files) if suffix == names::TIME_INDEX_SUFFIX => {
+                    files.time_index_bytes = Some(entry.length)
+                }
                 Some(_) => {}
             }
             return;
         }
         if let Some(offset) = names::parse_file_name(name, names::SNAPSHOT_SUFFIX) {
             self.snapshots.insert(offset);
-        } else if [names::DELETED_SUFFIX, names::CLEANED_SUFFIX, names::BESIDE_SUFFIX].iter().any(|end| name.ends_with(end)) {
+        } else if [names::DELETED_SUFFIX, names::CLEANED_SUFFIX, names::BESIDE_SUFFIX]
+            .iter()
+            .any(|end| name.ends_with(end))
+        {
             self.leftovers.push(name.clone());
         } else if name.ends_with(names::SWAP_SUFFIX) {
             self.interrupted = Some(name.clone());
@@ -103,14 +111,17 @@ mod tests {
             "partition.metadata",
             "sync-failed",
         ];
-        let entries: Vec<_> =
-            names.iter().map(|name| DirectoryEntry { name: (*name).into(), is_directory: false, length: 24 }).collect();
+        let entries: Vec<_> = names
+            .iter()
+            .map(|name| DirectoryEntry { name: (*name).into(), is_directory: false, length: 24 })
+            .collect();
         let inventory = Inventory::of(&entries);
         assert_eq!(inventory.segments.len(), 2);
         assert_eq!(inventory.segments[&Offset(0)].index_entries(), Some((3, 2)));
         assert_eq!(inventory.segments[&Offset(9)].index_entries(), None, "one index is missing");
         assert_eq!(inventory.snapshots, BTreeSet::from([Offset(9)]));
-        let leftovers = ["00000000000000000007.index", "00000000000000000011.log.deleted", "leader-epoch-checkpoint.tmp"];
+        let leftovers =
+            ["00000000000000000007.index", "00000000000000000011.log.deleted", "leader-epoch-checkpoint.tmp"];
         assert_eq!(inventory.leftovers, leftovers);
         assert!(inventory.sync_failed && inventory.interrupted.is_none());
     }

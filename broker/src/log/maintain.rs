@@ -63,7 +63,8 @@ impl Log {
             candidates = self.candidates().await.0;
         }
         let (active, closed) = candidates.split_last().expect("a log has an active segment");
-        let decided = retention::removable(closed, active.size_bytes, log_start, high_watermark, now_ms, &config);
+        let decided =
+            retention::removable(closed, active.size_bytes, log_start, high_watermark, now_ms, &config);
         self.remove_oldest(decided, high_watermark).await
     }
 
@@ -109,17 +110,26 @@ impl Log {
         }
         for segment in &segments[..count] {
             // A file that cannot be removed now is found and removed when the log is opened the next time.
-            self.remove_files(segment).await.map_err(LogError::io(segment.path(names::LOG_SUFFIX), "removing"))?;
+            self.remove_files(segment)
+                .await
+                .map_err(LogError::io(segment.path(names::LOG_SUFFIX), "removing"))?;
         }
         Ok(())
     }
 
     /// Moves the log start up, and the epochs with it.
-    async fn move_start(&self, to: Offset, high_watermark: Offset, reason: LogStartReason) -> Result<(), LogError> {
+    async fn move_start(
+        &self,
+        to: Offset,
+        high_watermark: Offset,
+        reason: LogStartReason,
+    ) -> Result<(), LogError> {
         assert!(to <= high_watermark, "I40: the log start never passes the high watermark");
         let mut epochs = self.view().epochs.clone();
         if epochs.truncate_start(to) {
-            self.persist_epochs(&epochs).await.map_err(|error| self.failed("writing the leader epochs", error))?;
+            self.persist_epochs(&epochs)
+                .await
+                .map_err(|error| self.failed("writing the leader epochs", error))?;
         }
         {
             let mut view = self.view();

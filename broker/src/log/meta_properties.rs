@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn reads_what_it_writes_and_what_kafka_writes() {
-        let expected = MetaProperties { broker_id: Some(BrokerId(3)), cluster_id: Some("Oi-4x_tUT4yRyo".into()) };
+        let expected =
+            MetaProperties { broker_id: Some(BrokerId(3)), cluster_id: Some("Oi-4x_tUT4yRyo".into()) };
         assert_eq!(decode(&encode(BrokerId(3), "Oi-4x_tUT4yRyo")), Ok(expected.clone()));
         let kafka = "#\n#Tue Jul 01 12:00:00 UTC 2025\ncluster.id=Oi-4x_tUT4yRyo\nversion=0\nbroker.id=3\n";
         assert_eq!(decode(kafka.as_bytes()), Ok(expected.clone()));

@@ -17,6 +17,7 @@
 //! log that failed to write or sync takes nothing more until it was opened again.
 
 mod append;
+mod check;
 mod checkpoint;
 mod config;
 mod directories;
@@ -38,6 +39,7 @@ mod retention;
 mod roll;
 mod scan;
 mod segment;
+mod segment_check;
 mod time_index;
 mod timestamps;
 mod truncate;
@@ -126,7 +128,12 @@ impl View {
 
     /// I09 and what a list of segments must be. After every change.
     fn check(&self) {
-        assert!(self.log_start <= self.log_end, "I09: log start {} ≤ log end {}", self.log_start, self.log_end);
+        assert!(
+            self.log_start <= self.log_end,
+            "I09: log start {} ≤ log end {}",
+            self.log_start,
+            self.log_end
+        );
         assert!(self.recovery_point <= self.log_end, "I09: recovery point {} ≤ log end", self.recovery_point);
         assert!(self.segments[0].base_offset <= self.log_start, "the log start is in a segment");
         assert!(self.segments.windows(2).all(|pair| pair[0].base_offset < pair[1].base_offset), "I15");
@@ -250,7 +257,9 @@ impl Log {
             view.offline = Some(reason.clone());
         }
         tracing::error!(partition = %self.partition, %reason, "the log is offline");
-        self.context.observers.tell(|| Observation::LogOffline { partition: &self.partition, reason: &reason });
+        self.context
+            .observers
+            .tell(|| Observation::LogOffline { partition: &self.partition, reason: &reason });
         reason
     }
 

@@ -107,7 +107,9 @@ mod tests {
     fn segment_names_have_twenty_digits() {
         assert_eq!(file_name(Offset(42), LOG_SUFFIX), "00000000000000000042.log");
         assert_eq!(parse_file_name("00000000000000000042.log", LOG_SUFFIX), Some(Offset(42)));
-        for wrong in ["42.log", "0000000000000000004x.log", "00000000000000000042.index", "99999999999999999999.log"] {
+        for wrong in
+            ["42.log", "0000000000000000004x.log", "00000000000000000042.index", "99999999999999999999.log"]
+        {
             assert_eq!(parse_file_name(wrong, LOG_SUFFIX), None, "{wrong}");
         }
     }

@@ -92,7 +92,11 @@ fn decode_entry(bytes: &mut &[u8], now: Monotonic) -> Option<(ProducerId, Produc
     let transaction_start = bytes.get_i64();
     let mut batches = VecDeque::new();
     if last_offset.0 >= 0 {
-        if offset_delta < 0 || i64::from(offset_delta) > last_offset.0 || last_offset.0 == i64::MAX || last_sequence < NO_SEQUENCE {
+        if offset_delta < 0
+            || i64::from(offset_delta) > last_offset.0
+            || last_offset.0 == i64::MAX
+            || last_sequence < NO_SEQUENCE
+        {
             return None;
         }
         batches.push_back(BatchMetadata { last_sequence, last_offset, offset_delta, timestamp_ms });
@@ -118,7 +122,12 @@ mod tests {
     fn table(producers: &[(i64, i16, i32, i64)]) -> ProducerStates {
         let mut states = ProducerStates::default();
         for &(producer_id, producer_epoch, last_sequence, last_offset) in producers {
-            let batch = BatchMetadata { last_sequence, last_offset: Offset(last_offset), offset_delta: 0, timestamp_ms: 5 };
+            let batch = BatchMetadata {
+                last_sequence,
+                last_offset: Offset(last_offset),
+                offset_delta: 0,
+                timestamp_ms: 5,
+            };
             states.insert(
                 ProducerId(producer_id),
                 ProducerEntry {

@@ -14,7 +14,9 @@ use crate::{
     observe::ProducerSummary,
     types::{Offset, ProducerId},
 };
-use sillon_protocol::records::{BatchHeader, EndTransactionMarker, NO_PRODUCER_EPOCH, NO_SEQUENCE, increment_sequence};
+use sillon_protocol::records::{
+    BatchHeader, EndTransactionMarker, NO_PRODUCER_EPOCH, NO_SEQUENCE, increment_sequence,
+};
 use sillon_runtime::Monotonic;
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -216,7 +218,9 @@ impl ProducerStates {
     /// Forgets producers that have written nothing for `expiration` and have no transaction open. Measured on the
     /// monotonic clock: neither a client's time stamps nor a jump of the wall clock make a producer forgotten early.
     pub(super) fn expire(&mut self, now: Monotonic, expiration: Duration) {
-        self.entries.retain(|_, entry| entry.transaction_start.is_some() || now.saturating_since(entry.touched) < expiration);
+        self.entries.retain(|_, entry| {
+            entry.transaction_start.is_some() || now.saturating_since(entry.touched) < expiration
+        });
     }
 
     /// For comparing tables.
@@ -241,7 +245,11 @@ fn find_duplicate<'a>(entry: &'a ProducerEntry, batch: &BatchHeader) -> Option<&
     entry.batches.iter().find(same)
 }
 
-fn check_sequence(producer_id: ProducerId, entry: &ProducerEntry, batch: &BatchHeader) -> Result<(), AppendError> {
+fn check_sequence(
+    producer_id: ProducerId,
+    entry: &ProducerEntry,
+    batch: &BatchHeader,
+) -> Result<(), AppendError> {
     let given = batch.base_sequence();
     let expected = match entry.last_sequence() {
         // A new epoch counts from 0.
@@ -249,7 +257,11 @@ fn check_sequence(producer_id: ProducerId, entry: &ProducerEntry, batch: &BatchH
         NO_SEQUENCE => 0,
         last => increment_sequence(last, 1),
     };
-    if given == expected { Ok(()) } else { Err(AppendError::OutOfOrderSequence { producer_id, given, expected }) }
+    if given == expected {
+        Ok(())
+    } else {
+        Err(AppendError::OutOfOrderSequence { producer_id, given, expected })
+    }
 }
 
 #[cfg(test)]
@@ -273,7 +285,11 @@ mod tests {
     }
 
     /// Sends a batch as a client would and gives its offset.
-    fn send(states: &mut ProducerStates, end: &mut Offset, batch: &BatchHeader) -> Result<Offset, AppendError> {
+    fn send(
+        states: &mut ProducerStates,
+        end: &mut Offset,
+        batch: &BatchHeader,
+    ) -> Result<Offset, AppendError> {
         match states.check(batch, None, AppendOrigin::Client)? {
             Verdict::Duplicate { base_offset, .. } => Ok(base_offset),
             Verdict::New => {
@@ -292,11 +308,17 @@ mod tests {
             send(&mut states, &mut end, &batch(0, sequence, 3)).expect("in order");
         }
         for (sequence, offset) in [(3, 103), (9, 109), (15, 115)] {
-            assert_eq!(send(&mut states, &mut end, &batch(0, sequence, 3)).expect("a duplicate"), Offset(offset));
+            assert_eq!(
+                send(&mut states, &mut end, &batch(0, sequence, 3)).expect("a duplicate"),
+                Offset(offset)
+            );
         }
         assert_eq!(end, Offset(118));
         let gap = send(&mut states, &mut end, &batch(0, 21, 1));
-        assert!(matches!(gap, Err(AppendError::OutOfOrderSequence { given: 21, expected: 18, .. })), "{gap:?}");
+        assert!(
+            matches!(gap, Err(AppendError::OutOfOrderSequence { given: 21, expected: 18, .. })),
+            "{gap:?}"
+        );
         // Six batches were sent: the first is no longer remembered.
         let old = send(&mut states, &mut end, &batch(0, 0, 3));
         assert!(matches!(old, Err(AppendError::OutOfOrderSequence { given: 0, .. })), "{old:?}");
@@ -309,7 +331,10 @@ mod tests {
         let (mut states, mut end) = (ProducerStates::default(), Offset(0));
         send(&mut states, &mut end, &batch(3, 40, 1)).expect("a producer unknown here may begin anywhere");
         let late = send(&mut states, &mut end, &batch(2, 41, 1));
-        assert!(matches!(late, Err(AppendError::InvalidProducerEpoch { given: 2, current: 3, .. })), "{late:?}");
+        assert!(
+            matches!(late, Err(AppendError::InvalidProducerEpoch { given: 2, current: 3, .. })),
+            "{late:?}"
+        );
         assert!(send(&mut states, &mut end, &batch(4, 41, 1)).is_err());
         send(&mut states, &mut end, &batch(4, 0, 1)).expect("a new epoch");
         assert!(send(&mut states, &mut end, &batch(3, 41, 1)).is_err(), "I71");

@@ -27,7 +27,11 @@ pub struct LogSlice {
 
 impl std::fmt::Debug for LogSlice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "LogSlice({} to {}, {} bytes at {})", self.first, self.next_offset, self.length, self.position)
+        write!(
+            f,
+            "LogSlice({} to {}, {} bytes at {})",
+            self.first, self.next_offset, self.length, self.position
+        )
     }
 }
 
@@ -57,14 +61,16 @@ impl Log {
         let holding = holding.checked_sub(1).expect("the log start is in a segment");
         if from < up_to {
             for segment in &segments[holding..] {
-                let found = segment.find(self.files(), from).await.map_err(|error| scan_error(segment, error))?;
+                let found =
+                    segment.find(self.files(), from).await.map_err(|error| scan_error(segment, error))?;
                 // A segment may end before the next one begins where records were compacted away.
                 let Some(first) = found else { continue };
                 return match self.end_of_read(segment, first, max_bytes, up_to, min_one_batch).await? {
                     Some((end_position, next_offset)) => Ok(LogSlice {
                         file: segment.file.clone(),
                         position: first.position,
-                        length: usize::try_from(end_position - first.position).expect("bounded by what was asked for"),
+                        length: usize::try_from(end_position - first.position)
+                            .expect("bounded by what was asked for"),
                         first: first.base_offset,
                         next_offset,
                     }),

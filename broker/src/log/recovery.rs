@@ -9,7 +9,9 @@
 //! After a clean stop nothing is checked but that everything is in its place; the slightest doubt makes it unclean.
 
 use super::{
-    LogConfig, LogError, checkpoint,
+    LogConfig, LogError,
+    check::{Bad, Progress, continues},
+    checkpoint,
     epoch_cache::EpochCache,
     inventory::{Inventory, SegmentFiles},
     names, producer_snapshot,
@@ -19,7 +21,7 @@ use super::{
     segment::{SEGMENT_LIMIT_BYTES, Segment},
 };
 use crate::types::{LeaderEpoch, Offset};
-use sillon_protocol::records::{BatchHeader, BatchView, EndTransactionMarker, RecordError};
+use sillon_protocol::records::{BatchHeader, EndTransactionMarker};
 use sillon_runtime::{File, FileSystem, Monotonic, OpenOptions};
 use std::{
     collections::BTreeSet,
@@ -69,7 +71,8 @@ pub(super) async fn load(
     let listing = files.list(directory).await.map_err(LogError::io(&**directory, "listing"))?;
     let mut inventory = Inventory::of(&listing);
     if let Some(name) = &inventory.interrupted {
-        let problem = "left by an interrupted compaction, which only Kafka can finish: start and stop it once".into();
+        let problem =
+            "left by an interrupted compaction, which only Kafka can finish: start and stop it once".into();
         return Err(LogError::Corrupt { path: directory.join(name), problem });
     }
     let mut loader = Loader { files, directory, config, now, plan };
@@ -127,65 +130,6 @@ pub(super) async fn remove_everything(files: &dyn FileSystem, directory: &Path) 
         }
     }
     files.sync_dir(directory).await.map_err(LogError::io(directory, "syncing"))
-}
-
-/// Where the check of the batches stands.
-struct Progress<'a> {
-    plan: Plan,
-    segment_base: Offset,
-    next_offset: Offset,
-    latest_epoch: LeaderEpoch,
-    /// The epochs that the checkpoint vouches for; none where they are collected from the batches.
-    epochs: Option<&'a EpochCache>,
-}
-
-/// Why a batch ends the log.
-#[derive(Debug, thiserror::Error)]
-enum Bad {
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    #[error("it starts at offset {found}, after {expected}")]
-    Offset { found: i64, expected: Offset },
-    #[error("it is of leader epoch {found}, where the log has {least} to {most}")]
-    Epoch { found: LeaderEpoch, least: LeaderEpoch, most: LeaderEpoch },
-    #[error("it lies past the log's end")]
-    PastEnd,
-}
-
-/// Whether a batch may follow in a segment that holds everything before `next_offset`.
-fn continues(batch: &BatchHeader, next_offset: Offset, segment_base: Offset) -> bool {
-    let (base, last) = (batch.base_offset(), batch.last_offset());
-    base >= next_offset.0 && last >= base && last - segment_base.0 <= i64::from(i32::MAX)
-}
-
-impl Progress<'_> {
-    /// Checks one batch. Below the recovery point only that the file can be walked through.
-    fn check(&self, batch: &BatchView<'_>) -> Result<(), Bad> {
-        let base = batch.base_offset();
-        let offset = Bad::Offset { found: base, expected: self.next_offset };
-        if !continues(batch.header(), self.next_offset, self.segment_base) {
-            return Err(offset);
-        }
-        if self.plan.log_end_at_most.is_some_and(|most| batch.next_offset() > most.0) {
-            return Err(Bad::PastEnd);
-        }
-        if batch.next_offset() <= self.plan.recovery_point.0 {
-            return Ok(());
-        }
-        if base != self.next_offset.0 {
-            return Err(offset);
-        }
-        // The checksum covers neither offset nor epoch. Epochs are on disk before their first batch.
-        let found = LeaderEpoch(batch.leader_epoch());
-        let (least, most) = match self.epochs {
-            Some(epochs) => epochs.range_for(Offset(base)),
-            None => (LeaderEpoch::NONE, LeaderEpoch(i32::MAX)),
-        };
-        if found < least.max(self.latest_epoch) || found > most {
-            return Err(Bad::Epoch { found, least, most });
-        }
-        Ok(batch.validate_header()?)
-    }
 }
 
 struct Loader<'a> {
@@ -284,7 +228,11 @@ impl Loader<'_> {
     }
 
     /// The log after a clean stop; none where something is not as a clean stop leaves it.
-    async fn load_clean(&self, inventory: &Inventory, epochs: &EpochCache) -> Result<Option<Loaded>, LogError> {
+    async fn load_clean(
+        &self,
+        inventory: &Inventory,
+        epochs: &EpochCache,
+    ) -> Result<Option<Loaded>, LogError> {
         let mut segments = Vec::with_capacity(inventory.segments.len());
         let mut bases = inventory.segments.iter().peekable();
         while let Some((base, files)) = bases.next() {
@@ -294,7 +242,15 @@ impl Loader<'_> {
             }
             let file = self.open(*base).await?;
             let end = bases.peek().map_or(*base, |(next, _)| **next);
-            segments.push(Segment::closed(self.directory, *base, file, files.log_bytes, end, entries, self.now));
+            segments.push(Segment::closed(
+                self.directory,
+                *base,
+                file,
+                files.log_bytes,
+                end,
+                entries,
+                self.now,
+            ));
         }
         let last = segments.last().expect("there is a segment");
         let Some(log_end) = last.find_clean_end(self.files).await else { return Ok(None) };
@@ -334,7 +290,8 @@ impl Loader<'_> {
         }
         let collected = epochs.is_none().then(EpochCache::default);
         let snapshot_limit = self.plan.recovery_point;
-        let mut replay = self.start_replay(&inventory.snapshots, log_start, snapshot_limit, collected).await?;
+        let mut replay =
+            self.start_replay(&inventory.snapshots, log_start, snapshot_limit, collected).await?;
         self.replay_segments(&mut replay, &segments).await?;
 
         let mut expected = None;
@@ -374,7 +331,10 @@ impl Loader<'_> {
         let (active, closed) = segments.split_last().expect("one was checked at least");
         for segment in closed {
             if segment.is_active() {
-                segment.complete_indexes(self.files).await.map_err(LogError::io(segment.path(""), "indexing"))?;
+                segment
+                    .complete_indexes(self.files)
+                    .await
+                    .map_err(LogError::io(segment.path(""), "indexing"))?;
                 segment.close(self.now);
             }
         }
@@ -409,7 +369,12 @@ impl Loader<'_> {
     }
 
     /// A closed segment below the recovery point: taken as it is, its indexes made anew where they are not in order.
-    async fn trusted(&self, base: Offset, files: &SegmentFiles, end: Offset) -> Result<Arc<Segment>, LogError> {
+    async fn trusted(
+        &self,
+        base: Offset,
+        files: &SegmentFiles,
+        end: Offset,
+    ) -> Result<Arc<Segment>, LogError> {
         let file = self.open(base).await?;
         if let Some(entries) = files.index_entries() {
             let segment =
@@ -422,12 +387,17 @@ impl Loader<'_> {
         let segment = Segment::unknown(self.files, self.directory, base, file.clone()).await;
         let segment = segment.map_err(LogError::io(self.segment_path(base), "indexing"))?;
         let mut scanner = Scanner::new(file, 0, files.log_bytes.min(SEGMENT_LIMIT_BYTES), CHUNK_BYTES);
-        while let Some((_, header)) = scanner.next_header().await.map_err(|error| self.scan_error(base, error))? {
+        while let Some((_, header)) =
+            scanner.next_header().await.map_err(|error| self.scan_error(base, error))?
+        {
             if !continues(&header, segment.end_offset(), base) || header.next_offset() > end.0 {
                 return Err(self.out_of_order(base, &header));
             }
             if segment.note(&header, self.config.index_interval_bytes) {
-                segment.write_pending(self.files).await.map_err(LogError::io(segment.path(""), "indexing"))?;
+                segment
+                    .write_pending(self.files)
+                    .await
+                    .map_err(LogError::io(segment.path(""), "indexing"))?;
             }
         }
         segment.complete_indexes(self.files).await.map_err(LogError::io(segment.path(""), "indexing"))?;
@@ -478,7 +448,8 @@ impl Loader<'_> {
         if good == length {
             return Ok((segment, true));
         }
-        let reason = bad.map_or_else(|| "past the largest size of a segment".to_owned(), |bad| bad.to_string());
+        let reason =
+            bad.map_or_else(|| "past the largest size of a segment".to_owned(), |bad| bad.to_string());
         tracing::warn!(
             segment = %path.display(), log_end = %progress.next_offset, bytes = length - good, %reason, "the log is cut"
         );
@@ -510,7 +481,9 @@ impl Loader<'_> {
             let Some(bytes) = checkpoint::read(self.files, &path).await? else { continue };
             match producer_snapshot::decode(&bytes, self.now) {
                 Ok(producers) => return Ok(Replay { producers, from: *offset, epochs }),
-                Err(error) => tracing::warn!(snapshot = %path.display(), %error, "damaged; an older one is used"),
+                Err(error) => {
+                    tracing::warn!(snapshot = %path.display(), %error, "damaged; an older one is used")
+                }
             }
         }
         Ok(Replay { producers: ProducerStates::default(), from: log_start, epochs })
@@ -524,7 +497,8 @@ impl Loader<'_> {
             }
             let position = replay.start_in(segment, self.files).await;
             let position = position.map_err(|error| self.scan_error(segment.base_offset, error))?;
-            let mut scanner = segment.scanner(position, HEADER_CHUNK_BYTES).expect("a batch begins in the file");
+            let mut scanner =
+                segment.scanner(position, HEADER_CHUNK_BYTES).expect("a batch begins in the file");
             let mut next_offset = segment.base_offset;
             while let Some((position, header)) =
                 scanner.next_header().await.map_err(|error| self.scan_error(segment.base_offset, error))?
@@ -559,7 +533,9 @@ impl Loader<'_> {
                     segment.file.read_exact_at(chunk, position).await?;
                     segment.file.write_all_at(chunk, position).await
                 };
-                copied.await.map_err(LogError::io(self.segment_path(segment.base_offset), "writing again"))?;
+                copied
+                    .await
+                    .map_err(LogError::io(self.segment_path(segment.base_offset), "writing again"))?;
                 position += length as u64;
             }
         }

@@ -32,7 +32,8 @@ pub(super) fn removable(
 ) -> (usize, Option<LogStartReason>) {
     let committed = closed.iter().take_while(|segment| segment.end_offset <= high_watermark).count();
     let below = closed[..committed].iter().take_while(|segment| segment.end_offset <= log_start).count();
-    let expired = closed[..committed].iter().take_while(|segment| is_expired(segment, now_ms, config)).count();
+    let expired =
+        closed[..committed].iter().take_while(|segment| is_expired(segment, now_ms, config)).count();
     let oversized = oversized(&closed[..committed], closed, active_bytes, config);
     if oversized > expired.max(below) {
         (oversized, Some(LogStartReason::RetentionSize))
@@ -117,6 +118,9 @@ mod tests {
         let below = removable(&closed, 0, Offset(25), Offset(30), 0, &LogConfig::default());
         assert_eq!(below, (2, None));
         let size = LogConfig { retention_bytes: 0, ..LogConfig::default() };
-        assert_eq!(removable(&closed, 0, Offset(25), Offset(30), 0, &size), (3, Some(LogStartReason::RetentionSize)));
+        assert_eq!(
+            removable(&closed, 0, Offset(25), Offset(30), 0, &size),
+            (3, Some(LogStartReason::RetentionSize))
+        );
     }
 }

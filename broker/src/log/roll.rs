@@ -43,9 +43,18 @@ mod tests {
 
     #[test]
     fn each_limit_closes_a_segment_that_holds_something() {
-        let config = LogConfig { segment_bytes: 1000, segment_ms: 60_000, segment_index_bytes: 120, ..LogConfig::default() };
-        let active =
-            ActiveSegment { size_bytes: 900, age: Duration::from_secs(59), index_entries: (14, 8), relative_offset: 5 };
+        let config = LogConfig {
+            segment_bytes: 1000,
+            segment_ms: 60_000,
+            segment_index_bytes: 120,
+            ..LogConfig::default()
+        };
+        let active = ActiveSegment {
+            size_bytes: 900,
+            age: Duration::from_secs(59),
+            index_entries: (14, 8),
+            relative_offset: 5,
+        };
         assert!(!is_due(&active, 100, &config));
         assert!(is_due(&active, 101, &config), "bytes");
         for due in [

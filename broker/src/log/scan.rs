@@ -1,7 +1,9 @@
 //! Reads a segment's file batch by batch, in large pieces. Owns the buffer and the bounds; never decides what a bad
 //! batch means.
 
-use sillon_protocol::records::{BATCH_OVERHEAD, BatchHeader, BatchView, RecordBatch, RecordError};
+use sillon_protocol::records::{
+    BATCH_OVERHEAD, BatchHeader, BatchView, RecordBatch, RecordError, batch_size,
+};
 use sillon_runtime::File;
 use std::{io, sync::Arc};
 
@@ -68,14 +70,28 @@ impl Scanner {
     /// # Errors
     /// [`ScanError::Bad`] where the bytes are no batch: the scan stays there.
     pub(super) async fn next_batch(&mut self) -> Result<Option<(u64, BatchView<'_>)>, ScanError> {
-        let Some(header) = self.peek().await? else { return Ok(None) };
-        let (position, size) = (self.position, header.size_bytes());
-        self.fill(size).await?;
+        let position = self.position;
+        // Nearly always the batch is in the buffer; its header is then read once.
+        let size = match self.buffered_size() {
+            Some(size) => size,
+            None => {
+                let Some(header) = self.peek().await? else { return Ok(None) };
+                self.fill(header.size_bytes()).await?;
+                header.size_bytes()
+            }
+        };
         let start = (position - self.buffer_at) as usize;
         let batch = RecordBatch::parse(&self.buffer[start..start + size]);
         let batch = batch.map_err(|source| ScanError::Bad { position, source })?;
         self.position += size as u64;
         Ok(Some((position, batch)))
+    }
+
+    /// The size of the next batch, if it is wholly in the buffer.
+    fn buffered_size(&self) -> Option<usize> {
+        let start = usize::try_from(self.position.checked_sub(self.buffer_at)?).ok()?;
+        let bytes = self.buffer.get(start..self.filled)?;
+        batch_size(bytes).ok().filter(|size| *size <= bytes.len())
     }
 
     async fn peek(&mut self) -> Result<Option<BatchHeader>, ScanError> {
@@ -140,7 +156,10 @@ mod tests {
                 if whole {
                     Ok(scanner.next_batch().await?.map(|(position, batch)| (position, batch.base_offset())))
                 } else {
-                    Ok(scanner.next_header().await?.map(|(position, header)| (position, header.base_offset())))
+                    Ok(scanner
+                        .next_header()
+                        .await?
+                        .map(|(position, header)| (position, header.base_offset())))
                 }
             });
             match next {

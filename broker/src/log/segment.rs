@@ -113,7 +113,11 @@ pub(super) struct Segment {
 
 impl Segment {
     /// Creates an empty segment, whatever was there under its name.
-    pub(super) async fn create(files: &dyn FileSystem, directory: &Arc<Path>, base: Offset) -> io::Result<Arc<Segment>> {
+    pub(super) async fn create(
+        files: &dyn FileSystem,
+        directory: &Arc<Path>,
+        base: Offset,
+    ) -> io::Result<Arc<Segment>> {
         let path = directory.join(names::file_name(base, names::LOG_SUFFIX));
         let file = files.open(&path, OpenOptions::REWRITE).await?;
         let segment = Segment::with_state(directory, base, file, State::empty(base));
@@ -169,7 +173,9 @@ impl Segment {
     }
 
     async fn clear_indexes(&self, files: &dyn FileSystem) -> io::Result<()> {
-        for (cell, suffix) in [(&self.index, names::INDEX_SUFFIX), (&self.time_index, names::TIME_INDEX_SUFFIX)] {
+        for (cell, suffix) in
+            [(&self.index, names::INDEX_SUFFIX), (&self.time_index, names::TIME_INDEX_SUFFIX)]
+        {
             let file = files.open(&self.path(suffix), OpenOptions::REWRITE).await?;
             assert!(cell.set(file).is_ok(), "a new segment's indexes are opened once");
         }
@@ -226,7 +232,8 @@ impl Segment {
         if state.largest.flatten().is_none_or(|largest| batch.max_timestamp() > largest.timestamp_ms)
             && batch.max_timestamp() > NO_TIMESTAMP
         {
-            state.largest = Some(Some(TimestampPlace { timestamp_ms: batch.max_timestamp(), last_offset: last }));
+            state.largest =
+                Some(Some(TimestampPlace { timestamp_ms: batch.max_timestamp(), last_offset: last }));
         }
         if state.bytes_since_entry > u64::from(index_interval_bytes) {
             state.pending.push(IndexEntry { relative_offset, position });
@@ -247,8 +254,8 @@ impl Segment {
     fn note_largest(&self, state: &mut State) {
         let Some(Some(largest)) = state.largest else { return };
         if largest.timestamp_ms > state.last_time_entry_ms {
-            let relative_offset =
-                u32::try_from(largest.last_offset.0 - self.base_offset.0).expect("checked when the batch was noted");
+            let relative_offset = u32::try_from(largest.last_offset.0 - self.base_offset.0)
+                .expect("checked when the batch was noted");
             state.pending_times.push(TimeIndexEntry { timestamp_ms: largest.timestamp_ms, relative_offset });
             state.last_time_entry_ms = largest.timestamp_ms;
         }
@@ -266,10 +273,14 @@ impl Segment {
             self.index(files).await?.write_all_at(&entries, at * offset_index::ENTRY_BYTES as u64).await?;
         }
         if !times.is_empty() {
-            self.time_index(files).await?.write_all_at(&times, times_at * time_index::ENTRY_BYTES as u64).await?;
+            self.time_index(files)
+                .await?
+                .write_all_at(&times, times_at * time_index::ENTRY_BYTES as u64)
+                .await?;
         }
         let mut state = self.state();
-        let (written, written_times) = (entries.len() / offset_index::ENTRY_BYTES, times.len() / time_index::ENTRY_BYTES);
+        let (written, written_times) =
+            (entries.len() / offset_index::ENTRY_BYTES, times.len() / time_index::ENTRY_BYTES);
         state.pending.drain(..written);
         state.pending_times.drain(..written_times);
         state.written += written as u64;
@@ -287,7 +298,10 @@ impl Segment {
     /// Makes it a closed segment.
     pub(super) fn close(&self, now: Monotonic) {
         let mut state = self.state();
-        assert!(state.pending.is_empty() && state.pending_times.is_empty(), "the indexes were completed before");
+        assert!(
+            state.pending.is_empty() && state.pending_times.is_empty(),
+            "the indexes were completed before"
+        );
         state.recent = VecDeque::new();
         state.pending = Vec::new();
         state.pending_times = Vec::new();
@@ -301,61 +315,6 @@ impl Segment {
         state.end_offset = end_offset;
         state.last_time_entry_ms = largest.map_or(NO_TIMESTAMP, |largest| largest.timestamp_ms);
         state.closed_at = None;
-    }
-
-    /// Walks from the last index entry to the end of the file, and gives the offset there; none where anything is not
-    /// as a clean stop leaves it.
-    pub(super) async fn find_clean_end(&self, files: &dyn FileSystem) -> Option<Offset> {
-        let largest = self.largest_timestamp(files).await.map_or(NO_TIMESTAMP, |largest| largest.timestamp_ms);
-        let entry = self.last_entry(files, |_, _| true).await;
-        let mut scanner = self.scanner(entry.map_or(0, |(_, position)| position), HEADER_CHUNK_BYTES)?;
-        let mut end = self.base_offset;
-        let mut first = entry;
-        loop {
-            match scanner.next_header().await {
-                Ok(None) if first.is_none() => return Some(end),
-                Ok(Some((_, header))) => {
-                    let expected = first.take().map(|(last_offset, _)| last_offset.0);
-                    let in_order = header.base_offset() >= end.0 && header.last_offset() >= header.base_offset();
-                    let in_reach = in_order && header.last_offset() - self.base_offset.0 <= i64::from(i32::MAX);
-                    let known = header.max_timestamp() <= largest;
-                    if !in_reach || !known || expected.is_some_and(|last| last != header.last_offset()) {
-                        return None;
-                    }
-                    end = Offset(header.next_offset());
-                }
-                _ => return None,
-            }
-        }
-    }
-
-    /// Whether the ends of both indexes of a closed segment fit its batches.
-    pub(super) async fn indexes_make_sense(&self, files: &dyn FileSystem) -> bool {
-        let (size_bytes, end_offset, entries, time_entries) = {
-            let state = self.state();
-            (state.size_bytes, state.end_offset, state.written, state.written_times)
-        };
-        if entries > 0 {
-            let Some((last_offset, position)) = self.last_entry(files, |_, _| true).await else { return false };
-            let Some(mut scanner) = self.scanner(position, HEADER_CHUNK_BYTES) else { return false };
-            let Ok(Some((_, header))) = scanner.next_header().await else { return false };
-            if header.last_offset() != last_offset.0 {
-                return false;
-            }
-        }
-        if time_entries > 0 {
-            let Some(largest) = self.largest_timestamp(files).await else { return false };
-            let Ok(Some(batch)) = self.find(files, largest.last_offset).await else { return false };
-            let Some(mut scanner) = self.scanner(batch.position, HEADER_CHUNK_BYTES) else { return false };
-            let Ok(Some((_, header))) = scanner.next_header().await else { return false };
-            return header.last_offset() == largest.last_offset.0
-                && header.max_timestamp() == largest.timestamp_ms
-                && largest.last_offset < end_offset;
-        }
-        // A segment has a time index entry as soon as a batch of it has a time stamp.
-        let mut scanner = self.scanner(0, HEADER_CHUNK_BYTES).expect("0 is in every file");
-        size_bytes == 0
-            || matches!(scanner.next_header().await, Ok(Some((_, header))) if header.max_timestamp() <= NO_TIMESTAMP)
     }
 
     /// Makes its batches durable, and its indexes where it takes no more entries.
@@ -382,13 +341,18 @@ impl Segment {
         suffix: &str,
         files: &dyn FileSystem,
     ) -> io::Result<&'a Arc<dyn File>> {
-        cell.get_or_try_init(async || files.open(&self.path(suffix), OpenOptions::READ_WRITE_CREATE).await).await
+        cell.get_or_try_init(async || files.open(&self.path(suffix), OpenOptions::READ_WRITE_CREATE).await)
+            .await
     }
 
     /// The last index entry for which `holds` is true (of its batch's last offset and position), provided that it
     /// is true for some first entries and false for all that follow. An index that cannot be read, or was removed,
     /// has no entries: whoever searches then scans.
-    async fn last_entry(&self, files: &dyn FileSystem, holds: impl Fn(Offset, u64) -> bool) -> Option<(Offset, u64)> {
+    pub(super) async fn last_entry(
+        &self,
+        files: &dyn FileSystem,
+        holds: impl Fn(Offset, u64) -> bool,
+    ) -> Option<(Offset, u64)> {
         let place = |entry: &IndexEntry| (entry.last_offset(self.base_offset), u64::from(entry.position));
         let holds = |entry: &IndexEntry| {
             let (offset, position) = place(entry);
@@ -408,7 +372,11 @@ impl Segment {
     }
 
     /// The first batch that ends at or past `offset`, none where the segment ends before.
-    pub(super) async fn find(&self, files: &dyn FileSystem, offset: Offset) -> Result<Option<BatchPlace>, ScanError> {
+    pub(super) async fn find(
+        &self,
+        files: &dyn FileSystem,
+        offset: Offset,
+    ) -> Result<Option<BatchPlace>, ScanError> {
         if let Some(place) = self.find_recent(offset) {
             return Ok(Some(place));
         }
@@ -462,7 +430,10 @@ impl Segment {
         limit: u64,
         up_to: Offset,
     ) -> Result<(u64, Offset), ScanError> {
-        assert!(first.end_position <= limit && first.next_offset <= up_to, "the first batch is part of the read");
+        assert!(
+            first.end_position <= limit && first.next_offset <= up_to,
+            "the first batch is part of the read"
+        );
         if let Some(end) = self.find_recent_end(limit, up_to) {
             return Ok(end);
         }
@@ -507,8 +478,13 @@ impl Segment {
     }
 
     /// Where a scan for records as young as `timestamp_ms` begins: nothing before has a time stamp that large.
-    pub(super) async fn find_time(&self, files: &dyn FileSystem, timestamp_ms: i64) -> Result<u64, ScanError> {
-        let Some(place) = self.last_time_entry(files, |entry| entry.timestamp_ms <= timestamp_ms).await else {
+    pub(super) async fn find_time(
+        &self,
+        files: &dyn FileSystem,
+        timestamp_ms: i64,
+    ) -> Result<u64, ScanError> {
+        let Some(place) = self.last_time_entry(files, |entry| entry.timestamp_ms <= timestamp_ms).await
+        else {
             return Ok(0);
         };
         match self.find(files, place.last_offset).await? {

@@ -44,7 +44,10 @@ impl Log {
                 continue;
             }
             let wanted = |timestamp: i64| timestamp >= timestamp_ms;
-            let from = segment.find_time(self.files(), timestamp_ms).await.map_err(|error| scan_error(segment, error))?;
+            let from = segment
+                .find_time(self.files(), timestamp_ms)
+                .await
+                .map_err(|error| scan_error(segment, error))?;
             let mut scanner = segment.scanner(from, HEADER_CHUNK_BYTES).expect("a batch begins in the file");
             while let Some((position, header)) =
                 scanner.next_header().await.map_err(|error| scan_error(segment, error))?
@@ -91,7 +94,10 @@ impl Log {
             }
         }
         let Some((segment, place)) = best else { return Ok(None) };
-        let found = segment.find(self.files(), place.last_offset).await.map_err(|error| scan_error(&segment, error))?;
+        let found = segment
+            .find(self.files(), place.last_offset)
+            .await
+            .map_err(|error| scan_error(&segment, error))?;
         let Some(batch) = found else { return Ok(None) };
         let header = self.header_at(&segment, batch.position).await?;
         let wanted = |timestamp: i64| timestamp >= place.timestamp_ms;
@@ -169,8 +175,11 @@ impl Log {
         range: (Offset, Offset),
         mut wanted: impl FnMut(i64) -> bool,
     ) -> Result<Option<TimestampOffset>, ReadError> {
-        let damaged =
-            |source: RecordError| ReadError::Damaged { path: segment.path(names::LOG_SUFFIX), position, source };
+        let damaged = |source: RecordError| ReadError::Damaged {
+            path: segment.path(names::LOG_SUFFIX),
+            position,
+            source,
+        };
         // Its size was compared with the file's by the scan that found it.
         let mut bytes = vec![0; header.size_bytes()];
         let read = segment.file.read_exact_at(&mut bytes, position).await;

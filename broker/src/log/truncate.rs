@@ -78,13 +78,8 @@ impl Log {
             let view = self.view();
             (view.recovery_point, view.log_start, view.log_end)
         };
-        let plan = Plan {
-            clean: false,
-            recovery_point,
-            log_start,
-            log_end_at_most: Some(log_end),
-            rewrite: true,
-        };
+        let plan =
+            Plan { clean: false, recovery_point, log_start, log_end_at_most: Some(log_end), rewrite: true };
         let loaded = self.load(plan).await?;
         self.install(&mut writer, loaded);
         self.view().offline = None;
@@ -96,7 +91,13 @@ impl Log {
         let work = async {
             self.lower_recovery_point(offset).await?;
             recovery::remove_everything(self.files(), &self.directory).await?;
-            let plan = Plan { clean: false, recovery_point: offset, log_start: offset, log_end_at_most: None, rewrite: false };
+            let plan = Plan {
+                clean: false,
+                recovery_point: offset,
+                log_start: offset,
+                log_end_at_most: None,
+                rewrite: false,
+            };
             let loaded = self.load(plan).await?;
             assert_eq!((loaded.log_start, loaded.log_end), (offset, offset), "nothing was left");
             self.install(writer, loaded);
@@ -122,7 +123,8 @@ impl Log {
             let view = self.view();
             (view.recovery_point, view.log_start.min(log_end))
         };
-        let plan = Plan { clean: false, recovery_point, log_start, log_end_at_most: Some(log_end), rewrite: false };
+        let plan =
+            Plan { clean: false, recovery_point, log_start, log_end_at_most: Some(log_end), rewrite: false };
         let loaded = self.load(plan).await?;
         // It may be less where a batch before turned out to be damaged.
         let log_end = loaded.log_end;

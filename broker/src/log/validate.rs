@@ -21,7 +21,11 @@ pub(super) fn check_size(size_bytes: usize, config: &LogConfig) -> Result<(), Ap
 
 /// Checks a batch's time stamps (KIP-937) by the wall clock: one bad time stamp would keep a segment from its
 /// retention, or end it early (I42). With log append time the broker's own stamp replaces them.
-pub(super) fn check_timestamps(batch: &BatchHeader, config: &LogConfig, now_ms: i64) -> Result<(), AppendError> {
+pub(super) fn check_timestamps(
+    batch: &BatchHeader,
+    config: &LogConfig,
+    now_ms: i64,
+) -> Result<(), AppendError> {
     if config.message_timestamp_type == TimestampType::LogAppendTime {
         return Ok(());
     }
@@ -67,11 +71,16 @@ mod tests {
         for right in [&[now][..], &[now - 1000, now + 500], &[NO_TIMESTAMP]] {
             assert!(check_timestamps(&header(right), &config, now).is_ok(), "{right:?}");
         }
-        for wrong in [&[now + 501][..], &[now - 1001], &[now - 1001, now], &[now, now + 501], &[i64::MAX], &[i64::MIN]] {
+        for wrong in
+            [&[now + 501][..], &[now - 1001], &[now - 1001, now], &[now, now + 501], &[i64::MAX], &[i64::MIN]]
+        {
             assert!(check_timestamps(&header(wrong), &config, now).is_err(), "{wrong:?}");
         }
         let config = LogConfig { message_timestamp_type: TimestampType::LogAppendTime, ..config };
         assert!(check_timestamps(&header(&[i64::MAX]), &config, now).is_ok());
-        assert!(check_timestamps(&header(&[0]), &LogConfig::default(), now).is_ok(), "B32: the past has no bound by default");
+        assert!(
+            check_timestamps(&header(&[0]), &LogConfig::default(), now).is_ok(),
+            "B32: the past has no bound by default"
+        );
     }
 }

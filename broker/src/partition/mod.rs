@@ -123,9 +123,8 @@ impl Partition {
         if must_sync {
             self.log.flush(appended.next_offset).await?;
         }
-        if !appended.duplicate {
-            self.advance_high_watermark(appended.next_offset);
-        }
+        // For a duplicate as well: whoever appended the first copy may not have come this far yet.
+        self.advance_high_watermark(appended.next_offset);
         Ok(Stored { appended, log_start: self.log.log_start_offset() })
     }
 

@@ -52,7 +52,7 @@ macro_rules! schema {
             $($(#[$field_meta])* pub $field: $type,)*
         }
 
-        #[allow(clippy::derivable_impls)]
+        #[allow(clippy::derivable_impls)] // Some defaults are the types' own, others are not.
         impl ::std::default::Default for $name {
             fn default() -> Self {
                 Self {
@@ -66,7 +66,7 @@ macro_rules! schema {
                 + $crate::__minimum_size!($type, [$($field_versions)?] [$($tag)?])
             )*;
 
-            #[allow(unused_mut)]
+            #[allow(unused_mut)] // A structure without tagged fields never changes it.
             fn encode(
                 &self,
                 format: $crate::wire::Format,
@@ -98,7 +98,7 @@ macro_rules! schema {
                 Ok(())
             }
 
-            #[allow(unused_mut, unused_variables)]
+            #[allow(unused_mut, unused_variables)] // A structure without fields in this version reads nothing.
             fn decode(
                 format: $crate::wire::Format,
                 decoder: &mut $crate::wire::Decoder<'_>,

@@ -133,11 +133,20 @@ fn parse(text: &str, file: &Path) -> Result<Bug, String> {
     let head = text.lines().take_while(|line| !line.starts_with("diff ") && !line.starts_with("--- "));
     let pairs: Vec<(&str, &str)> = head.filter_map(|line| line.split_once(':')).collect();
     let value = |name: &str| {
-        let found = pairs.iter().find(|(known, _)| known.trim() == name).map(|(_, value)| value.trim().to_string());
-        found.filter(|value| !value.is_empty()).ok_or_else(|| format!("the line `{name}: …` is missing before the diff"))
+        let found =
+            pairs.iter().find(|(known, _)| known.trim() == name).map(|(_, value)| value.trim().to_string());
+        found
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| format!("the line `{name}: …` is missing before the diff"))
     };
     let invariants = value("Invariant")?.split(',').map(|word| word.trim().to_string()).collect();
-    Ok(Bug { id: value("Id")?, title: value("Title")?, scenario: value("Scenario")?, invariants, file: file.to_path_buf() })
+    Ok(Bug {
+        id: value("Id")?,
+        title: value("Title")?,
+        scenario: value("Scenario")?,
+        invariants,
+        file: file.to_path_buf(),
+    })
 }
 
 fn wanted(bugs: &[Bug], ids: &[String]) -> Result<Vec<Bug>, Wrong> {
@@ -232,7 +241,10 @@ fn plant(copy: &Path, bug: &Bug) -> Result<(), Wrong> {
         .output()?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(format!("the patch does not apply: {}", String::from_utf8_lossy(&output.stderr).trim()).into()),
+        false => {
+            Err(format!("the patch does not apply: {}", String::from_utf8_lossy(&output.stderr).trim())
+                .into())
+        }
     }
 }
 
@@ -247,7 +259,10 @@ fn build(copy: &Path, target: &Path) -> Result<PathBuf, Wrong> {
         .output()?;
     match output.status.success() {
         true => Ok(target.join("sim/sillon-sim")),
-        false => Err(format!("the tree with the bug does not build:\n{}", String::from_utf8_lossy(&output.stderr)).into()),
+        false => {
+            Err(format!("the tree with the bug does not build:\n{}", String::from_utf8_lossy(&output.stderr))
+                .into())
+        }
     }
 }
 
@@ -268,8 +283,9 @@ fn sweep(
         None => command.arg("--no-bundles"),
     };
     let output = command.output()?;
-    let summaries: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|_| format!("the sweep of {scenario} failed: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    let summaries: Value = serde_json::from_slice(&output.stdout).map_err(|_| {
+        format!("the sweep of {scenario} failed: {}", String::from_utf8_lossy(&output.stderr).trim())
+    })?;
     Ok(summaries[0].clone())
 }
 
@@ -284,7 +300,10 @@ fn tell(finding: &Finding) {
     println!("{}  {}", finding.id, finding.title);
     let seeds = finding.seeds_tried;
     let Some(found) = &finding.found else {
-        println!("     NOT FOUND in {seeds} seeds of {} ({:.1} s of CPU time)", finding.scenario, finding.cpu_seconds);
+        println!(
+            "     NOT FOUND in {seeds} seeds of {} ({:.1} s of CPU time)",
+            finding.scenario, finding.cpu_seconds
+        );
         println!("     expected: {}", finding.expected_invariants.join(", "));
         return;
     };
@@ -295,7 +314,11 @@ fn tell(finding: &Finding) {
     println!("     found by {}{expected}, seed {}", found.invariant, found.seed);
     println!("     {}", found.text);
     println!("     {seeds} seeds of {}, {:.1} s of CPU time", finding.scenario, finding.cpu_seconds);
-    println!("     bundle {}: {}", found.bundle, if found.replays { "replays to the same failure" } else { "DOES NOT REPLAY" });
+    println!(
+        "     bundle {}: {}",
+        found.bundle,
+        if found.replays { "replays to the same failure" } else { "DOES NOT REPLAY" }
+    );
     let clean = if found.clean_passes { "passes" } else { "FAILS" };
     println!("     without the bug the tree {clean}: {} seeds", found.clean_seeds);
 }

@@ -143,7 +143,8 @@ impl Campaign<'_> {
         let seed = outcome.seed;
         let mut recorded = run(input(self.scenario, seed, true), Watch::Keep);
         if recorded.hash != outcome.hash || recorded.failure.as_ref() != Some(failure) {
-            let failure = recorded.failure.map_or_else(|| "no failure".to_string(), |failure| failure.to_string());
+            let failure =
+                recorded.failure.map_or_else(|| "no failure".to_string(), |failure| failure.to_string());
             return Err(format!("the same seed gave another run when it was recorded: {failure}"));
         }
         let input = input(self.scenario, seed, true);
@@ -160,9 +161,12 @@ impl Campaign<'_> {
             hash: recorded.hash,
             failure: failure.clone(),
         };
-        let path = bundle.write(directory).map_err(|error| format!("the bundle cannot be written: {error}"))?;
+        let path =
+            bundle.write(directory).map_err(|error| format!("the bundle cannot be written: {error}"))?;
         match replay(&bundle).1 {
-            Verdict::Same => Ok((path, "replayed without a random generator: same failure, same hash".into(), true)),
+            Verdict::Same => {
+                Ok((path, "replayed without a random generator: same failure, same hash".into(), true))
+            }
             Verdict::Different(difference) => {
                 let text = format!(
                     "the replay differs at event {}: expected `{}`, found `{}`",

@@ -1,7 +1,9 @@
 //! `sillon-sim check-determinism`: the same seeds in this process and in another, which differs in all that must not
 //! matter: directory, environment, address layout, hasher seeds, number of seeds at a time.
 
-use super::{Done, Duration, FAILED, GOOD, Scenarios, Wrong, campaign, find, run::progress_bar, safety_duration_limit};
+use super::{
+    Done, Duration, FAILED, GOOD, Scenarios, Wrong, campaign, find, run::progress_bar, safety_duration_limit,
+};
 use crate::{
     driver::{RunOutcome, Watch, run},
     scenario::Scenario,
@@ -118,8 +120,15 @@ fn one(arguments: &DeterminismArguments, scenario: &Scenario) -> Result<u64, Wro
 
 /// What must be the same, in one line.
 fn line(outcome: &RunOutcome) -> String {
-    let failure = outcome.failure.as_ref().map_or_else(|| "passed".to_string(), |failure| failure.to_string());
-    format!("{:016x} {} {} {}", outcome.hash, outcome.events, outcome.simulated_ns, failure.replace('\n', " "))
+    let failure =
+        outcome.failure.as_ref().map_or_else(|| "passed".to_string(), |failure| failure.to_string());
+    format!(
+        "{:016x} {} {} {}",
+        outcome.hash,
+        outcome.events,
+        outcome.simulated_ns,
+        failure.replace('\n', " ")
+    )
 }
 
 /// The other process: everything about it is different that may be.
@@ -150,7 +159,9 @@ impl Other {
             command.args(["--duration", &format!("{duration}ns")]);
         }
         // A larger environment moves the stack; another directory moves whatever depends on paths.
-        command.current_dir(&self.directory).env("SILLON_SIM_PADDING", "x".repeat(4096 + std::process::id() as usize % 977));
+        command
+            .current_dir(&self.directory)
+            .env("SILLON_SIM_PADDING", "x".repeat(4096 + std::process::id() as usize % 977));
         Ok(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?)
     }
 }
@@ -175,7 +186,9 @@ fn show_difference(scenario: &Scenario, seed: u64, other: &Other) -> Result<(), 
         before = ours;
     }
     child.wait()?;
-    println!("  seed {seed} differs, but its events are the same when they are kept: it is the outcome that differs");
+    println!(
+        "  seed {seed} differs, but its events are the same when they are kept: it is the outcome that differs"
+    );
     Ok(())
 }
 

@@ -32,7 +32,9 @@ pub(super) fn scenario(name: &str) -> Result<Scenario, Wrong> {
     let names: Vec<String> = files.iter().filter_map(|file| stem(file)).collect();
     match files.iter().find(|file| stem(file).as_deref() == Some(name)) {
         Some(file) => Ok(Scenario::load(file)?),
-        None => Err(format!("there is no scenario `{name}`: {}", suggestion(name, &names, "scenarios")).into()),
+        None => {
+            Err(format!("there is no scenario `{name}`: {}", suggestion(name, &names, "scenarios")).into())
+        }
     }
 }
 
@@ -74,7 +76,8 @@ fn directory() -> Result<PathBuf, Wrong> {
 pub(super) fn tree() -> Result<PathBuf, Wrong> {
     let here = std::env::current_dir()?;
     let built_from = Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf);
-    let is_top = |directory: &PathBuf| directory.join("sim/bugs").is_dir() && directory.join("Cargo.toml").is_file();
+    let is_top =
+        |directory: &PathBuf| directory.join("sim/bugs").is_dir() && directory.join("Cargo.toml").is_file();
     let found = here.ancestors().map(Path::to_path_buf).chain(built_from).find(is_top);
     found.ok_or_else(|| "this is not inside Sillon's source tree, which has sim/bugs/".into())
 }
@@ -86,7 +89,8 @@ pub(super) fn commit() -> String {
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_string())
     };
     let Some(head) = git(&["rev-parse", "HEAD"]) else { return String::new() };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|changes| !changes.is_empty());
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no"]).is_none_or(|changes| !changes.is_empty());
     if changed { format!("{head}-dirty") } else { head }
 }
 

@@ -49,7 +49,9 @@ pub(super) fn list(arguments: &ListArguments) -> Done {
             Ok(GOOD)
         }
         Subject::Properties => {
-            for (title, table) in [("[cluster.properties]", keys::BROKER_KEYS), ("[topics.properties]", keys::TOPIC_KEYS)] {
+            for (title, table) in
+                [("[cluster.properties]", keys::BROKER_KEYS), ("[topics.properties]", keys::TOPIC_KEYS)]
+            {
                 println!("{title}");
                 for key in table {
                     println!("  {:<44} {}\n      {}", key.name, key.default, key.documentation);
@@ -67,7 +69,11 @@ fn scenarios() -> Done {
             Ok(scenario) => {
                 println!("{:<24} {}", scenario.name(), scenario.description());
                 let kinds: Vec<&str> = scenario.fault_kinds().iter().map(|kind| kind.name()).collect();
-                println!("{:<24} faults: {}", "", if kinds.is_empty() { "none".into() } else { kinds.join(", ") });
+                println!(
+                    "{:<24} faults: {}",
+                    "",
+                    if kinds.is_empty() { "none".into() } else { kinds.join(", ") }
+                );
             }
             Err(error) => {
                 println!("{error}");
@@ -85,8 +91,12 @@ fn faults() {
             println!("{:<20}   {} = \"{default}\"   {meaning}", "", parameter.name());
         }
     }
-    println!("\nAt a rate:      [faults.power-loss]\n                per_minute = 2\n                duration = \"1s..5s\"");
-    println!("\nAt a time:      [[script]]\n                at = \"3s\"\n                fault = \"power-loss\"\n                node = 0");
+    println!(
+        "\nAt a rate:      [faults.power-loss]\n                per_minute = 2\n                duration = \"1s..5s\""
+    );
+    println!(
+        "\nAt a time:      [[script]]\n                at = \"3s\"\n                fault = \"power-loss\"\n                node = 0"
+    );
 }
 
 pub(super) fn check(arguments: &CheckArguments) -> Done {

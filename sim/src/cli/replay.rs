@@ -119,7 +119,9 @@ fn tell(bundle: &Bundle, outcome: &RunOutcome, verdict: &Verdict) {
     match verdict {
         Verdict::Same => {
             let (simulated, cpu) = (outcome.simulated_ns as f64 / 1e9, outcome.cpu_ns as f64 / 1e9);
-            println!("replayed    same failure, same hash ({simulated:.1} s simulated in {cpu:.2} s, no random generator)");
+            println!(
+                "replayed    same failure, same hash ({simulated:.1} s simulated in {cpu:.2} s, no random generator)"
+            );
             if let Failure::Violation(violation) = &bundle.failure {
                 println!("            {}: {}", violation.invariant, violation.invariant.sentence());
             }

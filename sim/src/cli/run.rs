@@ -1,6 +1,8 @@
 //! `sillon-sim run`.
 
-use super::{Done, Duration, FAILED, GOOD, ReproDirectory, Scenarios, campaign::Campaign, find, safety_duration_limit};
+use super::{
+    Done, Duration, FAILED, GOOD, ReproDirectory, Scenarios, campaign::Campaign, find, safety_duration_limit,
+};
 use crate::{report::Summary, scenario::Scenario};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

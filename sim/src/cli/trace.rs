@@ -73,7 +73,9 @@ pub(super) fn trace(arguments: &TraceArguments) -> Done {
     let outcome = run(campaign::input(&scenario, arguments.seed, false), Watch::Show(sink));
     match &outcome.failure {
         None => eprintln!("passed: {} events, hash {:016x}", outcome.events, outcome.hash),
-        Some(failure) => eprintln!("FAILED: {failure}\n{} events, hash {:016x}", outcome.events, outcome.hash),
+        Some(failure) => {
+            eprintln!("FAILED: {failure}\n{} events, hash {:016x}", outcome.events, outcome.hash)
+        }
     }
     Ok(if outcome.failure.is_none() { GOOD } else { FAILED })
 }

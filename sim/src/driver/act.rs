@@ -146,7 +146,9 @@ fn flip_bits(world: &World, node: u32, bits: u64, pick: u64) -> bool {
         .files()
         .into_iter()
         .filter(|path| path.ends_with(".log"))
-        .filter_map(|path| disk.durable_length(&path).filter(|length| *length > 0).map(|length| (path, length)))
+        .filter_map(|path| {
+            disk.durable_length(&path).filter(|length| *length > 0).map(|length| (path, length))
+        })
         .collect();
     if segments.is_empty() {
         return false;

@@ -175,7 +175,8 @@ pub(super) fn host(node: u32) -> String {
 
 fn properties(config: &DrawnConfig, node: u32) -> String {
     let mut text = String::new();
-    let mut set = |name: &str, value: &str| writeln!(text, "{name}={value}").expect("a string takes everything");
+    let mut set =
+        |name: &str, value: &str| writeln!(text, "{name}={value}").expect("a string takes everything");
     for (name, value) in &config.broker_properties {
         set(name, value);
     }

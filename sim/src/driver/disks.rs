@@ -28,9 +28,12 @@ impl Disks for WorldDisks {
         for path in disk.files() {
             let Ok(inside) = Path::new(&path).strip_prefix(directory) else { continue };
             let mut parts = inside.components();
-            let Some(name) = parts.next().map(|part| part.as_os_str().to_string_lossy().into_owned()) else { continue };
+            let Some(name) = parts.next().map(|part| part.as_os_str().to_string_lossy().into_owned()) else {
+                continue;
+            };
             let is_directory = parts.next().is_some();
-            let length = if is_directory { 0 } else { disk.read_file(&path).map_or(0, |bytes| bytes.len() as u64) };
+            let length =
+                if is_directory { 0 } else { disk.read_file(&path).map_or(0, |bytes| bytes.len() as u64) };
             entries.insert(name.clone(), DirectoryEntry { name, is_directory, length });
         }
         entries.into_values().collect()

@@ -47,45 +47,64 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
         world.event_with_detail(node, kind, &all[..=fields.len()], || partition.topic.to_string());
     };
     match observation {
-        Observation::LogOpened { partition, clean, checked_from, log_start, log_end, .. } => add("log/opened", partition, &[
-            ("clean", u64::from(*clean)),
-            ("checked_from", checked_from.0 as u64),
-            ("log_start", log_start.0 as u64),
-            ("log_end", log_end.0 as u64),
-        ]),
+        Observation::LogOpened { partition, clean, checked_from, log_start, log_end, .. } => add(
+            "log/opened",
+            partition,
+            &[
+                ("clean", u64::from(*clean)),
+                ("checked_from", checked_from.0 as u64),
+                ("log_start", log_start.0 as u64),
+                ("log_end", log_end.0 as u64),
+            ],
+        ),
         Observation::Appended { partition, base_offset, next_offset, leader_epoch, batch_crc, .. } => {
-            add("log/append", partition, &[
-                ("base", base_offset.0 as u64),
-                ("next", next_offset.0 as u64),
-                ("epoch", leader_epoch.0 as u64),
-                ("crc", u64::from(*batch_crc)),
-            ]);
+            add(
+                "log/append",
+                partition,
+                &[
+                    ("base", base_offset.0 as u64),
+                    ("next", next_offset.0 as u64),
+                    ("epoch", leader_epoch.0 as u64),
+                    ("crc", u64::from(*batch_crc)),
+                ],
+            );
         }
         Observation::Truncated { partition, to } => add("log/truncate", partition, &[("to", to.0 as u64)]),
-        Observation::Flushed { partition, up_to } => add("log/flush", partition, &[("up_to", up_to.0 as u64)]),
-        Observation::LogStartMoved { partition, to, .. } => add("log/start", partition, &[("to", to.0 as u64)]),
-        Observation::LogOffline { partition, .. } => add("log/offline", partition, &[]),
-        Observation::HighWatermarkMoved { partition, from, to, leader_epoch, .. } => add("high-watermark", partition, &[
-            ("from", from.0 as u64),
-            ("to", to.0 as u64),
-            ("epoch", leader_epoch.0 as u64),
-        ]),
-        Observation::BecameLeader { partition, leader_epoch, start_offset } => add("leader", partition, &[
-            ("epoch", leader_epoch.0 as u64),
-            ("start", start_offset.0 as u64),
-        ]),
-        Observation::ProduceAcknowledged { partition, base_offset, next_offset, duplicate, .. } => {
-            add("acknowledge", partition, &[
-                ("base", base_offset.0 as u64),
-                ("next", next_offset.0 as u64),
-                ("duplicate", u64::from(*duplicate)),
-            ]);
+        Observation::Flushed { partition, up_to } => {
+            add("log/flush", partition, &[("up_to", up_to.0 as u64)])
         }
-        Observation::FetchServed { partition, fetch_offset, next_offset, high_watermark, .. } => add("serve", partition, &[
-            ("from", fetch_offset.0 as u64),
-            ("next", next_offset.0 as u64),
-            ("high_watermark", high_watermark.0 as u64),
-        ]),
+        Observation::LogStartMoved { partition, to, .. } => {
+            add("log/start", partition, &[("to", to.0 as u64)])
+        }
+        Observation::LogOffline { partition, .. } => add("log/offline", partition, &[]),
+        Observation::HighWatermarkMoved { partition, from, to, leader_epoch, .. } => add(
+            "high-watermark",
+            partition,
+            &[("from", from.0 as u64), ("to", to.0 as u64), ("epoch", leader_epoch.0 as u64)],
+        ),
+        Observation::BecameLeader { partition, leader_epoch, start_offset } => {
+            add("leader", partition, &[("epoch", leader_epoch.0 as u64), ("start", start_offset.0 as u64)])
+        }
+        Observation::ProduceAcknowledged { partition, base_offset, next_offset, duplicate, .. } => {
+            add(
+                "acknowledge",
+                partition,
+                &[
+                    ("base", base_offset.0 as u64),
+                    ("next", next_offset.0 as u64),
+                    ("duplicate", u64::from(*duplicate)),
+                ],
+            );
+        }
+        Observation::FetchServed { partition, fetch_offset, next_offset, high_watermark, .. } => add(
+            "serve",
+            partition,
+            &[
+                ("from", fetch_offset.0 as u64),
+                ("next", next_offset.0 as u64),
+                ("high_watermark", high_watermark.0 as u64),
+            ],
+        ),
         Observation::TopicDeleted { topic, .. } => {
             world.event_with_detail(node, "topic/deleted", &[], || (*topic).to_string());
         }

@@ -53,16 +53,19 @@ mod tests {
     fn a_misdirected_write_damages_two_places() {
         let file = PathBuf::from("/data/a.log");
         let damage = |offset| DiskFault::Corrupted { file: file.clone(), offset, length: 4096 };
-        assert_eq!(told(FaultKind::MisdirectedWrite, &[("intended_page", 2), ("hit_page", 5)]), [
-            damage(8192),
-            damage(20480)
-        ]);
+        assert_eq!(
+            told(FaultKind::MisdirectedWrite, &[("intended_page", 2), ("hit_page", 5)]),
+            [damage(8192), damage(20480)]
+        );
     }
 
     #[test]
     fn a_write_that_falls_short_has_not_failed() {
         assert_eq!(told(FaultKind::ShortWrite, &[]), []);
         assert_eq!(told(FaultKind::DiskFull, &[("free", 10)]), []);
-        assert_eq!(told(FaultKind::DiskFull, &[("free", 0)]), [DiskFault::WriteFailed { file: "/data/a.log".into() }]);
+        assert_eq!(
+            told(FaultKind::DiskFull, &[("free", 0)]),
+            [DiskFault::WriteFailed { file: "/data/a.log".into() }]
+        );
     }
 }

@@ -128,8 +128,12 @@ impl fmt::Display for Failure {
         let at = |ns: u64| ns as f64 / 1e9;
         match self {
             Failure::Violation(violation) => violation.fmt(f),
-            Failure::Panic { at_ns, node, text } => write!(f, "panic at {:.6} s on n{node}: {text}", at(*at_ns)),
-            Failure::Broker { at_ns, node, text } => write!(f, "broker at {:.6} s on n{node}: {text}", at(*at_ns)),
+            Failure::Panic { at_ns, node, text } => {
+                write!(f, "panic at {:.6} s on n{node}: {text}", at(*at_ns))
+            }
+            Failure::Broker { at_ns, node, text } => {
+                write!(f, "broker at {:.6} s on n{node}: {text}", at(*at_ns))
+            }
             Failure::Simulator { text } => write!(f, "simulator: {text}"),
         }
     }

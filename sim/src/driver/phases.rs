@@ -42,7 +42,8 @@ pub(super) struct Finished {
 pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Finished {
     let cluster = Cluster::new(world, config);
     let clients = Clients::new(world, &cluster);
-    let mut director = Director { world, cluster, agenda: Agenda::default(), faults: BTreeMap::new(), stopping: false };
+    let mut director =
+        Director { world, cluster, agenda: Agenda::default(), faults: BTreeMap::new(), stopping: false };
     let failure = director.all_phases(&clients, plan).await.err();
     if let Some(failure) = &failure {
         // Part of the trace, so that a replay compares it too.
@@ -155,7 +156,9 @@ impl Director<'_> {
 
     /// A mark in the trace.
     fn enter(&self, phase: &'static str) {
-        self.world.event_with_detail(NodeId::WORLD, "phase", &[("length", phase.len() as u64)], || phase.to_string());
+        self.world.event_with_detail(NodeId::WORLD, "phase", &[("length", phase.len() as u64)], || {
+            phase.to_string()
+        });
     }
 
     /// Lets the run go on until `end_ns`, or until `done`; carries out what is due meanwhile.
@@ -216,7 +219,11 @@ impl Director<'_> {
                 Ok(())
             }
             None if asked => Ok(()),
-            None => Err(Failure::Broker { at_ns, node, text: "stopped although nobody had asked it to".to_string() }),
+            None => Err(Failure::Broker {
+                at_ns,
+                node,
+                text: "stopped although nobody had asked it to".to_string(),
+            }),
         }
     }
 }

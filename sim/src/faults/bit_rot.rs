@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const ENTRY: KindEntry = KindEntry {
     name: "bit-rot",
     summary: "Bits of a log file change on the disk by themselves.",
-    parameters: &[
-        (Parameter::Operations, "1..4", "how many bits change"),
-    ],
+    parameters: &[(Parameter::Operations, "1..4", "how many bits change")],
     draw,
     consists_of: &[],
 };

@@ -3,7 +3,8 @@
 //! It is planned as single restarts, crashes and power losses, so that each can be left out on its own.
 
 use super::{
-    Draws, Fault, FaultKind, KindEntry, Parameter, Ranges, crash::Crash, power_loss::PowerLoss, restart::Restart,
+    Draws, Fault, FaultKind, KindEntry, Parameter, Ranges, crash::Crash, power_loss::PowerLoss,
+    restart::Restart,
 };
 
 pub(super) const ENTRY: KindEntry = KindEntry {

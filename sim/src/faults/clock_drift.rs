@@ -32,5 +32,8 @@ impl ClockDrift {
 
 fn draw(ranges: &Ranges, draws: &mut Draws) -> Vec<(u64, Fault)> {
     let parts_per_million = draws.within_signed(ranges.parts_per_million);
-    vec![(0, Fault::ClockDrift(ClockDrift { parts_per_million, duration_ns: draws.within(ranges.duration_ns) }))]
+    vec![(
+        0,
+        Fault::ClockDrift(ClockDrift { parts_per_million, duration_ns: draws.within(ranges.duration_ns) }),
+    )]
 }

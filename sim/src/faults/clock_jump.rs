@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const ENTRY: KindEntry = KindEntry {
     name: "clock-jump",
     summary: "The wall clock steps forward or back; the monotonic clock does not.",
-    parameters: &[
-        (Parameter::By, "-10min..10min", "how far, forward or back"),
-    ],
+    parameters: &[(Parameter::By, "-10min..10min", "how far, forward or back")],
     draw,
     consists_of: &[],
 };

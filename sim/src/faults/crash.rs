@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const ENTRY: KindEntry = KindEntry {
     name: "crash",
     summary: "The process dies at once; the machine, its disk and its page cache live on.",
-    parameters: &[
-        (Parameter::Duration, "200ms..5s", "until the process is started again"),
-    ],
+    parameters: &[(Parameter::Duration, "200ms..5s", "until the process is started again")],
     draw,
     consists_of: &[],
 };

@@ -89,7 +89,8 @@ mod tests {
     }
 
     /// Written down once: a change here makes every seed ever reported mean something else.
-    const FROZEN: [u64; 3] = [11_070_538_300_991_739_768, 3_364_800_307_753_519_956, 17_188_064_165_061_655_470];
+    const FROZEN: [u64; 3] =
+        [11_070_538_300_991_739_768, 3_364_800_307_753_519_956, 17_188_064_165_061_655_470];
 
     #[test]
     fn ranges_include_both_ends_and_nothing_else() {

@@ -35,9 +35,7 @@ pub use draws::Draws;
 pub use plan::{PlannedFault, draw_plan};
 pub use step::{DiskChange, Step, Steps};
 
-use crate::scenario::units::{
-    Between, Quantity, SignedNanos, human_bytes, human_nanos, human_signed_nanos,
-};
+use crate::scenario::units::{Between, Quantity, SignedNanos, human_bytes, human_nanos, human_signed_nanos};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -105,7 +103,7 @@ struct KindEntry {
     parameters: &'static [(Parameter, &'static str, &'static str)],
     /// Draws the explicit faults of one strike.
     draw: fn(&Ranges, &mut Draws) -> Vec<(u64, Fault)>,
-    /// The kinds that a strike consists of, where it is not only itself.
+    /// The kinds that a strike consists of; empty where it is itself.
     consists_of: &'static [FaultKind],
 }
 
@@ -171,9 +169,12 @@ impl FaultKind {
         FaultKind::ALL.iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// Whether a strike of this kind injects faults of `other`.
-    pub fn leads_to(self, other: FaultKind) -> bool {
-        self == other || self.entry().consists_of.contains(&other)
+    /// The kinds of the single faults that a strike injects: mostly this one alone.
+    pub fn consists_of(self) -> Vec<FaultKind> {
+        match self.entry().consists_of {
+            [] => vec![self],
+            kinds => kinds.to_vec(),
+        }
     }
 }
 
@@ -284,10 +285,17 @@ impl fmt::Display for Fault {
             Fault::ConnectionReset(fault) => affected(f, name, fault.parts_per_million, fault.duration_ns),
             Fault::Crash(fault) => write!(f, "{name}, down {}", human_nanos(fault.down_ns)),
             Fault::DiskFull(fault) => {
-                write!(f, "{name}, {} free, for {}", human_bytes(fault.free_bytes), human_nanos(fault.duration_ns))
+                write!(
+                    f,
+                    "{name}, {} free, for {}",
+                    human_bytes(fault.free_bytes),
+                    human_nanos(fault.duration_ns)
+                )
             }
             Fault::MisdirectedWrite(fault) => affected(f, name, fault.parts_per_million, fault.duration_ns),
-            Fault::Partition(fault) => write!(f, "{name} {} for {}", fault.direction, human_nanos(fault.duration_ns)),
+            Fault::Partition(fault) => {
+                write!(f, "{name} {} for {}", fault.direction, human_nanos(fault.duration_ns))
+            }
             Fault::Pause(fault) => write!(f, "{name} for {}", human_nanos(fault.duration_ns)),
             Fault::PowerLoss(fault) => write!(f, "{name}, down {}", human_nanos(fault.down_ns)),
             Fault::ReadError(fault) => affected(f, name, fault.parts_per_million, fault.duration_ns),
@@ -410,7 +418,7 @@ mod tests {
             for _ in 0..20 {
                 let strike = (kind.entry().draw)(&Ranges::defaults(*kind), &mut draws);
                 assert!(!strike.is_empty(), "{kind}");
-                assert!(strike.iter().all(|(_, fault)| kind.leads_to(fault.kind())), "{kind}");
+                assert!(strike.iter().all(|(_, fault)| kind.consists_of().contains(&fault.kind())), "{kind}");
             }
         }
     }

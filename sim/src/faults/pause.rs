@@ -6,9 +6,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const ENTRY: KindEntry = KindEntry {
     name: "pause",
     summary: "The process stands still, then goes on as if nothing had been.",
-    parameters: &[
-        (Parameter::Duration, "100ms..10s", "how long it stands still"),
-    ],
+    parameters: &[(Parameter::Duration, "100ms..10s", "how long it stands still")],
     draw,
     consists_of: &[],
 };

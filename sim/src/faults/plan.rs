@@ -104,7 +104,8 @@ mod tests {
     #[test]
     fn rates_are_kept_on_average() {
         let rates = [rate(FaultKind::ClockJump, 6.0)];
-        let strikes: usize = (0..50).map(|seed| draw_plan(seed, &rates, &[], 1, 10 * MINUTE, &[]).len()).sum();
+        let strikes: usize =
+            (0..50).map(|seed| draw_plan(seed, &rates, &[], 1, 10 * MINUTE, &[]).len()).sum();
         assert!((2700..3300).contains(&strikes), "{strikes} strikes, 3000 expected");
     }
 
@@ -113,7 +114,8 @@ mod tests {
         let rates = [rate(FaultKind::Pause, 6.0), rate(FaultKind::ClockJump, 3.0)];
         let all = draw_plan(9, &rates, &[], 1, 10 * MINUTE, &[]);
         let some = draw_plan(9, &rates, &[], 1, 10 * MINUTE, &[FaultKind::Pause]);
-        let jumps: Vec<_> = all.into_iter().filter(|planned| planned.fault.kind() == FaultKind::ClockJump).collect();
+        let jumps: Vec<_> =
+            all.into_iter().filter(|planned| planned.fault.kind() == FaultKind::ClockJump).collect();
         assert_eq!(some, jumps);
         assert!(!some.is_empty());
     }
@@ -132,7 +134,10 @@ mod tests {
 
     #[test]
     fn script_steps_strike_at_their_time() {
-        let ranges = Ranges { duration_ns: crate::scenario::units::Between::only(5), ..Ranges::defaults(FaultKind::Crash) };
+        let ranges = Ranges {
+            duration_ns: crate::scenario::units::Between::only(5),
+            ..Ranges::defaults(FaultKind::Crash)
+        };
         let step = ScriptedFault { at_ns: 3_000, node: 0, kind: FaultKind::Crash, ranges };
         let plan = draw_plan(1, &[], &[step], 1, MINUTE, &[]);
         assert_eq!(plan.len(), 1);

@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const ENTRY: KindEntry = KindEntry {
     name: "power-loss",
     summary: "The machine loses power: unsynced pages and names are lost, torn or kept; connections hang.",
-    parameters: &[
-        (Parameter::Duration, "500ms..8s", "until the machine and the process are up again"),
-    ],
+    parameters: &[(Parameter::Duration, "500ms..8s", "until the machine and the process are up again")],
     draw,
     consists_of: &[],
 };

@@ -34,5 +34,8 @@ impl ReadError {
 
 fn draw(ranges: &Ranges, draws: &mut Draws) -> Vec<(u64, Fault)> {
     let parts_per_million = draws.within_signed(ranges.parts_per_million).unsigned_abs() as u32;
-    vec![(0, Fault::ReadError(ReadError { parts_per_million, duration_ns: draws.within(ranges.duration_ns) }))]
+    vec![(
+        0,
+        Fault::ReadError(ReadError { parts_per_million, duration_ns: draws.within(ranges.duration_ns) }),
+    )]
 }

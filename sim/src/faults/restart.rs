@@ -7,9 +7,7 @@ use serde::{Deserialize, Serialize};
 pub(super) const ENTRY: KindEntry = KindEntry {
     name: "restart",
     summary: "A controlled stop (SIGTERM) and a start: the clean-shutdown marker is written.",
-    parameters: &[
-        (Parameter::Duration, "200ms..5s", "from the request to stop until the next start"),
-    ],
+    parameters: &[(Parameter::Duration, "200ms..5s", "from the request to stop until the next start")],
     draw,
     consists_of: &[],
 };

@@ -201,16 +201,20 @@ impl State {
             (partition.log_start, partition.highest_log_start) = (log_start, log_start);
             self.partitions.insert(name.clone(), partition);
         }
-        let State { judge, partitions, nodes, disks, .. } = self;
+        let State { judge, partitions, nodes, disks, contract, .. } = self;
         let machine = nodes.entry(node).or_default();
         let partition = partitions.get_mut(name).expect("it was put there");
         judge.at(now_ns, Some(node), Some(&partition.name));
         let image = LogImage::read(&**disks, node, &partition.directory, log_start);
         i09::on_opened(judge, log_start, log_end);
+        let is_same_topic = partition.topic_id == opening.topic_id;
+        if !is_same_topic && !partition.wiped {
+            i01::on_other_topic(judge, machine, partition, &contract.log_directory);
+        }
         match &partition.boot {
-            Some(boot) => i20::on_opened(judge, machine, partition, boot, opening.opened),
+            Some(boot) if is_same_topic => i20::on_opened(judge, machine, partition, boot, opening.opened),
             None if partition.offline => i19::on_reopened(judge, partition, checked_from),
-            None => {}
+            Some(_) | None => {}
         }
         i01::on_opened(judge, machine, partition, &image, log_end);
         if !partition.wiped {

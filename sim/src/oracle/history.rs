@@ -6,7 +6,7 @@ use super::{
     ghost::{Outcome, Partition, Sent},
     i01_acknowledged_survives as i01, i06_single_value as i06, i17_latest_never_decreases as i17,
     i18_committed_reads as i18, i25_reader_order as i25, i26_sequences as i26, i40_log_start as i40,
-    i48_liveness::Liveness,
+    i48_liveness::{Liveness, Positions},
     i65a_failed_never_seen as i65a, i69_lost_writes as i69,
     invariant::Invariant,
     judge::Judge,
@@ -27,7 +27,7 @@ pub(super) struct History {
     /// The confirmed batches of each idempotent producer in each partition.
     confirmed: BTreeMap<(u32, TopicPartition), i26::Confirmed>,
     /// Where each tail reader goes on.
-    positions: BTreeMap<(u32, TopicPartition), i64>,
+    positions: Positions,
     /// The latest offset that each client was told.
     latest: BTreeMap<(TopicPartition, u32), i64>,
     scans: BTreeMap<TopicPartition, (i64, i64)>,
@@ -165,7 +165,8 @@ impl State {
             );
         };
         judge.at(now_ns, Some(partition.node), Some(&partition.name));
-        history.liveness.on_confirmed(judge, &batch.partition, sent_ns);
+        let next_offset = base_offset.map(|base| base + i64::from(batch.count));
+        history.liveness.on_confirmed(judge, &batch.partition, (sent_ns, next_offset), &history.positions);
         let Some(base) = base_offset else { return };
         i01::on_confirmed(judge, partition, base, i64::from(batch.count));
         i06::on_confirmed(judge, contract, partition, &batch, base);

@@ -11,6 +11,7 @@ use super::{
     invariant::Invariant,
     judge::Judge,
 };
+use std::path::Path;
 
 /// A success is on its way to a producer.
 pub(super) fn on_acknowledged(
@@ -112,6 +113,17 @@ pub(super) fn on_opened(
         format!("the log held everything below {must_reach}, now it ends at {log_end}")
     });
     same_batches(judge, invariant, node, partition, image, log_end.min(partition.log_end));
+}
+
+/// The topic is there again, but with another id: nothing of the old one may have been promised.
+pub(super) fn on_other_topic(judge: &mut Judge, node: &Node, partition: &Partition, log_directory: &Path) {
+    let holds = partition.acknowledged_end == 0 || node.has_damage_in(log_directory);
+    judge.demand(Invariant::I02, holds, || {
+        format!(
+            "the broker has forgotten the topic, though it acknowledged everything below {}",
+            partition.acknowledged_end
+        )
+    });
 }
 
 /// The run is over: the disk holds the log as it must be.

@@ -34,7 +34,7 @@ pub(super) fn on_offline(judge: &mut Judge) {
 
 /// The log was opened again: what was not proven durable before must have been checked and written anew.
 pub(super) fn on_reopened(judge: &mut Judge, partition: &Partition, checked_from: i64) {
-    judge.demand(Invariant::I19, checked_from <= partition.durable, || {
+    judge.demand(Invariant::I19, checked_from <= partition.durable.max(partition.log_start), || {
         format!(
             "opened again with a check from {checked_from}, durable was what is below {}",
             partition.durable

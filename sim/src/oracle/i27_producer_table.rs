@@ -22,7 +22,7 @@ pub(super) fn check(
     let replayed = image.replay_producers();
     let expected: Vec<_> = replayed
         .iter()
-        .filter(|(id, state)| table.get(id) != Some(state) && !(may_expire && !table.contains_key(id)))
+        .filter(|(id, state)| table.get(id).map_or(!may_expire, |known| known != *state))
         .collect();
     // Whose records log start has passed may be remembered, but not wrongly.
     let invented: Vec<_> = table

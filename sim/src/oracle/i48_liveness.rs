@@ -4,6 +4,16 @@ use super::{Contract, invariant::Invariant, judge::Judge};
 use sillon_broker::types::TopicPartition;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Where each consumer is in each partition.
+pub(super) type Positions = BTreeMap<(u32, TopicPartition), i64>;
+
+/// How far a consumer has to come.
+#[derive(Clone, Copy, Debug)]
+struct Goal {
+    offset: i64,
+    since_ns: u64,
+}
+
 /// What healing promised, and what of it has been kept.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
@@ -12,14 +22,16 @@ pub(super) struct Liveness {
     sent: BTreeMap<TopicPartition, u64>,
     /// Where something that was sent since has been confirmed.
     confirmed: BTreeSet<TopicPartition>,
-    /// How far each consumer has to come.
-    goals: BTreeMap<(u32, TopicPartition), i64>,
+    /// How far each consumer has to come, and since when.
+    goals: BTreeMap<(u32, TopicPartition), Goal>,
     reported: bool,
 }
 
 impl Liveness {
-    /// The faults are over.
-    pub fn on_healed(&mut self, now_ns: u64, goals: BTreeMap<(u32, TopicPartition), i64>) {
+    /// The faults are over. Each consumer has to reach the offset given for it.
+    pub fn on_healed(&mut self, now_ns: u64, ends: Positions) {
+        let goal = |offset| Goal { offset, since_ns: now_ns };
+        let goals = ends.into_iter().map(|(consumer, offset)| (consumer, goal(offset))).collect();
         *self = Liveness { healed_ns: Some(now_ns), goals, ..Liveness::default() };
     }
 
@@ -29,11 +41,27 @@ impl Liveness {
         }
     }
 
-    pub fn on_confirmed(&mut self, judge: &mut Judge, partition: &TopicPartition, sent_ns: u64) {
-        if self.healed_ns.is_some_and(|healed_ns| sent_ns >= healed_ns) && !self.confirmed.contains(partition)
-        {
-            self.confirmed.insert(partition.clone());
-            judge.evaluated(Invariant::I48);
+    /// Records up to `next_offset` were confirmed. The first that were sent after healing are to be seen by every
+    /// consumer of the partition.
+    pub fn on_confirmed(
+        &mut self,
+        judge: &mut Judge,
+        partition: &TopicPartition,
+        (sent_ns, next_offset): (u64, Option<i64>),
+        positions: &Positions,
+    ) {
+        let Some(healed_ns) = self.healed_ns else { return };
+        if sent_ns < healed_ns || !self.confirmed.insert(partition.clone()) {
+            return;
+        }
+        judge.evaluated(Invariant::I48);
+        let Some(offset) = next_offset else { return };
+        for (consumer, position) in positions.iter().filter(|((_, followed), _)| followed == partition) {
+            if *position >= offset {
+                judge.evaluated(Invariant::I50);
+            } else {
+                self.goals.insert(consumer.clone(), Goal { offset, since_ns: judge.now_ns() });
+            }
         }
     }
 
@@ -43,7 +71,7 @@ impl Liveness {
             return;
         }
         let key = (reader, partition.clone());
-        if self.goals.get(&key).is_some_and(|goal| position >= *goal) {
+        if self.goals.get(&key).is_some_and(|goal| position >= goal.offset) {
             self.goals.remove(&key);
             judge.evaluated(Invariant::I50);
         }
@@ -65,12 +93,13 @@ impl Liveness {
             self.reported = true;
             judge.violated(Invariant::I48, "no producer has succeeded anywhere".into());
         }
-        if now_ns > healed_ns.saturating_add(contract.catch_up_within_ns)
-            && let Some(((reader, partition), goal)) = self.goals.iter().next()
-        {
+        let is_late = |goal: &Goal| now_ns > goal.since_ns.saturating_add(contract.catch_up_within_ns);
+        if let Some(((reader, partition), goal)) = self.goals.iter().find(|(_, goal)| is_late(goal)) {
             self.reported = true;
-            judge
-                .violated(Invariant::I50, format!("consumer {reader} has not reached {goal} of {partition}"));
+            judge.violated(
+                Invariant::I50,
+                format!("consumer {reader} has not reached {} of {partition}", goal.offset),
+            );
         }
     }
 
@@ -118,6 +147,8 @@ mod tests {
         produce(&run);
         assert!(!run.oracle.converged());
         run.read(1, Purpose::Tail, 0, &[0]);
+        assert!(!run.oracle.converged(), "what came after healing is to be seen too");
+        run.read(1, Purpose::Tail, 2, &[2]);
         assert!(run.oracle.converged());
         run.later(100_000);
         run.oracle.check_liveness();
@@ -149,6 +180,7 @@ mod tests {
     #[test]
     fn a_consumer_does_not_come_on() {
         let run = healed();
+        run.read(1, Purpose::Tail, 0, &[0]);
         produce(&run);
         run.later(2_001);
         run.oracle.check_liveness();

@@ -64,7 +64,8 @@ impl State {
     }
 
     pub fn on_stopped(&mut self, node: u32, stop: Stop) {
-        self.nodes.entry(node).or_default().last_stop = Some(stop);
+        // A machine may lose power while nothing runs on it: how its process ended stays what it was.
+        self.nodes.entry(node).or_default().last_stop.get_or_insert(stop);
         for partition in self.partitions.values_mut().filter(|partition| partition.node == node) {
             if !stop.keeps_page_cache() {
                 partition.power_was_lost = true;

@@ -100,7 +100,7 @@ impl Summary {
             jobs,
             events: 0,
             checked_twice: 0,
-            faults: scenario.fault_kinds().iter().map(|kind| (kind.name().to_string(), 0)).collect(),
+            faults: scenario.injected_kinds().iter().map(|kind| (kind.name().to_string(), 0)).collect(),
             effects: BTreeMap::new(),
             evaluations: Invariant::ALL.iter().map(|invariant| (invariant.name().to_string(), 0)).collect(),
             statistics: Statistics::default(),
@@ -152,11 +152,14 @@ impl Summary {
     /// Compares the sums with what the scenario expects.
     pub fn judge(&mut self, scenario: &Scenario) {
         let expect = scenario.expectations();
-        let zero = |counts: &BTreeMap<String, u64>, name: &str| counts.get(name).is_none_or(|count| *count == 0);
+        let zero =
+            |counts: &BTreeMap<String, u64>, name: &str| counts.get(name).is_none_or(|count| *count == 0);
         for kind in expect.faults.iter().filter(|kind| zero(&self.faults, kind.name())) {
             self.unmet.push(format!("the fault {kind} never struck"));
         }
-        for invariant in expect.invariants.iter().filter(|invariant| zero(&self.evaluations, invariant.name())) {
+        for invariant in
+            expect.invariants.iter().filter(|invariant| zero(&self.evaluations, invariant.name()))
+        {
             self.unmet.push(format!("{invariant} was never evaluated"));
         }
         if let Some(invariant) = expect.violation
@@ -169,7 +172,8 @@ impl Summary {
     /// Whether the campaign is good: nothing failed but what was to fail, and all that was expected was shown.
     pub fn is_good(&self) -> bool {
         let as_expected = |failure: &SeedFailure| {
-            failure.reproduced && self.expect_violation.is_some_and(|invariant| failure.name == invariant.name())
+            failure.reproduced
+                && self.expect_violation.is_some_and(|invariant| failure.name == invariant.name())
         };
         self.failures.iter().all(as_expected) && (self.unmet.is_empty() || !self.expectations_count)
     }

@@ -1,10 +1,7 @@
 //! A summary for people. Owns the layout.
 
 use super::Summary;
-use crate::{
-    oracle::Invariant,
-    scenario::units::human_nanos,
-};
+use crate::{oracle::Invariant, scenario::units::human_nanos};
 use std::{collections::BTreeMap, fmt};
 
 /// Looked at only where a run has failed: 0 is no hole in a campaign without failures.
@@ -16,7 +13,13 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let last = self.first_seed + self.seeds_asked - 1;
         writeln!(f, "{}", self.scenario)?;
-        write!(f, "  seeds        {}..{last}: {} passed, {} failed", self.first_seed, self.passed, self.seeds_run - self.passed)?;
+        write!(
+            f,
+            "  seeds        {}..{last}: {} passed, {} failed",
+            self.first_seed,
+            self.passed,
+            self.seeds_run - self.passed
+        )?;
         if self.seeds_run < self.seeds_asked {
             write!(f, ", {} not run", self.seeds_asked - self.seeds_run)?;
         }

@@ -65,7 +65,9 @@ pub enum DecodeError {
     #[error("this is not a bundle: it does not begin with SILLONRB")]
     NotABundle,
     /// A bundle of another build.
-    #[error("the bundle has format {found}, this build reads format {VERSION}: replay it with the commit that wrote it")]
+    #[error(
+        "the bundle has format {found}, this build reads format {VERSION}: replay it with the commit that wrote it"
+    )]
     OtherVersion {
         /// Its version.
         found: u32,
@@ -163,7 +165,8 @@ impl Bundle {
     /// # Errors
     /// What is wrong with the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Bundle, DecodeError> {
-        let Some((header, packed)) = bytes.split_at_checked(HEADER_BYTES).filter(|(header, _)| header.starts_with(MAGIC))
+        let Some((header, packed)) =
+            bytes.split_at_checked(HEADER_BYTES).filter(|(header, _)| header.starts_with(MAGIC))
         else {
             return Err(DecodeError::NotABundle);
         };
@@ -187,8 +190,8 @@ impl Bundle {
         }
         let nonsense = |error: &dyn std::fmt::Display| DecodeError::Nonsense(error.to_string());
         let content = unpack(packed).map_err(|error| nonsense(&error))?;
-        let (bundle, read) =
-            bincode::serde::decode_from_slice::<Bundle, _>(&content, configuration()).map_err(|error| nonsense(&error))?;
+        let (bundle, read) = bincode::serde::decode_from_slice::<Bundle, _>(&content, configuration())
+            .map_err(|error| nonsense(&error))?;
         match read == content.len() {
             true => Ok(bundle),
             false => Err(nonsense(&format_args!("{} bytes are left over", content.len() - read))),

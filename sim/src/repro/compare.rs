@@ -46,14 +46,18 @@ pub fn replay(bundle: &Bundle) -> (RunOutcome, Verdict) {
 pub fn compare(bundle: &Bundle, outcome: &RunOutcome) -> Verdict {
     let (expected, found) = (&bundle.events, &outcome.trace);
     let decision = outcome.divergence.as_ref().map(ToString::to_string);
-    let agree = expected.iter().zip(found).take_while(|(expected, found)| expected.chain == found.chain).count();
+    let agree =
+        expected.iter().zip(found).take_while(|(expected, found)| expected.chain == found.chain).count();
     if agree < expected.len().max(found.len()) {
-        let line = |events: &[Event]| events.get(agree).map_or_else(|| NOTHING.to_string(), ToString::to_string);
-        let before = expected[agree.saturating_sub(CONTEXT_EVENTS)..agree].iter().map(ToString::to_string).collect();
+        let line =
+            |events: &[Event]| events.get(agree).map_or_else(|| NOTHING.to_string(), ToString::to_string);
+        let before =
+            expected[agree.saturating_sub(CONTEXT_EVENTS)..agree].iter().map(ToString::to_string).collect();
         let (expected, found) = (line(expected), line(found));
         return Verdict::Different(Difference { event: agree as u64 + 1, expected, found, before, decision });
     }
-    let failed_as = |failure: Option<&Failure>| failure.map_or_else(|| "no failure".to_string(), ToString::to_string);
+    let failed_as =
+        |failure: Option<&Failure>| failure.map_or_else(|| "no failure".to_string(), ToString::to_string);
     let (wanted, got) = (failed_as(Some(&bundle.failure)), failed_as(outcome.failure.as_ref()));
     if wanted != got || bundle.hash != outcome.hash || decision.is_some() {
         let with_hash = |text: String, hash: u64| format!("{text} (hash {hash:016x})");

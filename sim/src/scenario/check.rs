@@ -20,6 +20,9 @@ const SECOND: u64 = 1_000_000_000;
 const PHASE_MAX_NANOS: u64 = 86_400 * SECOND;
 /// A value carries the writer's number and its counter, so that each record is unique.
 const VALUE_MIN_BYTES: u64 = 32;
+/// What a batch has beside its records, and a record beside its value, with room to spare.
+const BATCH_OVERHEAD_BYTES: u64 = 128;
+const RECORD_OVERHEAD_BYTES: u64 = 64;
 /// Kafka's default for the largest request, with room for what surrounds a value.
 const VALUE_MAX_BYTES: u64 = 900 * 1024;
 
@@ -55,6 +58,7 @@ pub(super) fn check(source: &Source, file: &File) -> Result<Resolved, ScenarioEr
     let rates = checker.rates()?;
     let script = checker.script()?;
     checker.swarm()?;
+    checker.batches_fit()?;
     let expect = checker.expect(&rates, &script)?;
     Ok(Resolved { rates, script, expect })
 }
@@ -84,12 +88,20 @@ impl Checker<'_> {
         let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.get_ref().is_empty() || !name.get_ref().chars().all(legal) {
             let hint = "a name is made of a-z, 0-9 and `-`".to_string();
-            return self.fail(name.span(), format!("`{}` cannot name a scenario", name.get_ref()), Some(hint));
+            return self.fail(
+                name.span(),
+                format!("`{}` cannot name a scenario", name.get_ref()),
+                Some(hint),
+            );
         }
         let stem = std::path::Path::new(&self.source.name).file_stem().and_then(|stem| stem.to_str());
         if let Some(stem) = stem.filter(|stem| *stem != name.get_ref()) {
             let message = format!("the name `{}` is not the file's: `{stem}`", name.get_ref());
-            return self.fail(name.span(), message, Some(format!("write name = \"{stem}\", or rename the file")));
+            return self.fail(
+                name.span(),
+                message,
+                Some(format!("write name = \"{stem}\", or rename the file")),
+            );
         }
         if self.file.description.get_ref().trim().is_empty() {
             return self.fail(self.file.description.span(), "the description is empty", None);
@@ -100,7 +112,13 @@ impl Checker<'_> {
     fn cluster(&self) -> Checked {
         let brokers = &self.file.cluster.brokers;
         match brokers.get_ref().0 {
-            0 => return self.fail(brokers.span(), "a cluster of 0 brokers cannot run", Some("write brokers = 1".into())),
+            0 => {
+                return self.fail(
+                    brokers.span(),
+                    "a cluster of 0 brokers cannot run",
+                    Some("write brokers = 1".into()),
+                );
+            }
             1 => {}
             _ => {
                 let hint = "write brokers = 1; clusters of several brokers need replication".to_string();
@@ -111,7 +129,8 @@ impl Checker<'_> {
     }
 
     fn topics(&self) -> Checked {
-        let Topics { count, partitions, replication_factor, min_insync_replicas, properties } = &self.file.topics;
+        let Topics { count, partitions, replication_factor, min_insync_replicas, properties } =
+            &self.file.topics;
         self.count(count, 1, 64, "`count`")?;
         self.count(partitions, 1, 64, "`partitions`")?;
         self.count(replication_factor, 1, 9, "`replication_factor`")?;
@@ -119,7 +138,8 @@ impl Checker<'_> {
         let brokers = self.file.cluster.brokers.get_ref().0;
         let (replicas, minimum) = (replication_factor.get_ref().0, min_insync_replicas.get_ref().0);
         if replicas > brokers {
-            let message = format!("replication_factor {replicas} needs more brokers than the cluster has ({brokers})");
+            let message =
+                format!("replication_factor {replicas} needs more brokers than the cluster has ({brokers})");
             return self.fail(replication_factor.span(), message, None);
         }
         if minimum > replicas {
@@ -139,7 +159,11 @@ impl Checker<'_> {
         self.value_bytes(workload.value_bytes.span(), *workload.value_bytes.get_ref())?;
         self.count(&workload.in_flight, 1, 64, "`in_flight`")?;
         if workload.compression.get_ref().is_empty() {
-            return self.fail(workload.compression.span(), "the list of compressions is empty", Some(NONE_HINT.into()));
+            return self.fail(
+                workload.compression.span(),
+                "the list of compressions is empty",
+                Some(NONE_HINT.into()),
+            );
         }
         let (request, delivery) = (&workload.request_timeout, &workload.delivery_timeout);
         if request.get_ref().0 == 0 {
@@ -158,7 +182,10 @@ impl Checker<'_> {
     /// An idempotent producer's limits (KIP-98), for the file's values and for every choice of the swarm.
     fn idempotence(&self) -> Checked {
         let (workload, swarm) = (&self.file.workload, &self.file.swarm.workload);
-        let on = swarm.idempotence.as_ref().map_or(*workload.idempotence.get_ref(), |list| list.get_ref().contains(&true));
+        let on = swarm
+            .idempotence
+            .as_ref()
+            .map_or(*workload.idempotence.get_ref(), |list| list.get_ref().contains(&true));
         if !on {
             return Ok(());
         }
@@ -169,12 +196,19 @@ impl Checker<'_> {
             let hint = "write acks = \"all\" or idempotence = false".to_string();
             return self.fail(acks.0, "an idempotent producer needs acks = \"all\"", Some(hint));
         }
-        let in_flight = swarm.in_flight.as_ref().map_or((workload.in_flight.span(), workload.in_flight.get_ref().0), |list| {
-            (list.span(), list.get_ref().iter().map(|count| count.0).max().unwrap_or(1))
-        });
+        let in_flight = swarm
+            .in_flight
+            .as_ref()
+            .map_or((workload.in_flight.span(), workload.in_flight.get_ref().0), |list| {
+                (list.span(), list.get_ref().iter().map(|count| count.0).max().unwrap_or(1))
+            });
         if in_flight.1 > 5 {
             let hint = "the broker remembers a producer's last five batches, no more".to_string();
-            return self.fail(in_flight.0, "an idempotent producer has at most 5 requests in flight", Some(hint));
+            return self.fail(
+                in_flight.0,
+                "an idempotent producer has at most 5 requests in flight",
+                Some(hint),
+            );
         }
         Ok(())
     }
@@ -208,7 +242,11 @@ impl Checker<'_> {
         let (network, disk, clocks) = (&self.file.network, &self.file.disk, &self.file.clocks);
         for latency in [&network.latency, &disk.read_latency, &disk.write_latency, &disk.sync_latency] {
             if latency.get_ref().to.0 > 60 * SECOND {
-                return self.fail(latency.span(), "a latency is at most 60s; use a fault for longer ones", None);
+                return self.fail(
+                    latency.span(),
+                    "a latency is at most 60s; use a fault for longer ones",
+                    None,
+                );
             }
         }
         for (size, least, what) in [
@@ -231,12 +269,11 @@ impl Checker<'_> {
 
     fn phases(&self) -> Checked {
         let Phases { safety, heal, liveness } = &self.file.phases;
-        for (phase, least, name) in
-            [(safety, 1, "safety"), (heal, 0, "heal"), (liveness, 1, "liveness")]
-        {
+        for (phase, least, name) in [(safety, 1, "safety"), (heal, 0, "heal"), (liveness, 1, "liveness")] {
             let length = phase.get_ref().0;
             if !(least * SECOND..=PHASE_MAX_NANOS).contains(&length) {
-                let message = format!("{} is out of range for the {name} phase: {least}s to 24h", human_nanos(length));
+                let message =
+                    format!("{} is out of range for the {name} phase: {least}s to 24h", human_nanos(length));
                 return self.fail(phase.span(), message, None);
             }
         }
@@ -274,8 +311,13 @@ impl Checker<'_> {
             let kind = self.kind(&step.fault)?;
             let (at, safety) = (step.at.get_ref().0, self.file.phases.safety.get_ref().0);
             if at >= safety {
-                let message = format!("{} is after the safety phase, which ends at {}", human_nanos(at), human_nanos(safety));
-                let hint = "faults strike in the safety phase only: make `safety` in [phases] longer".to_string();
+                let message = format!(
+                    "{} is after the safety phase, which ends at {}",
+                    human_nanos(at),
+                    human_nanos(safety)
+                );
+                let hint =
+                    "faults strike in the safety phase only: make `safety` in [phases] longer".to_string();
                 return self.fail(step.at.span(), message, Some(hint));
             }
             let (node, brokers) = (step.node.get_ref().0, self.file.cluster.brokers.get_ref().0);
@@ -322,12 +364,15 @@ impl Checker<'_> {
         overwrite(&mut ranges.free_bytes, &written.free_bytes, |bytes| bytes.0);
         overwrite(&mut ranges.by_ns, &written.by, |nanos| nanos.0);
         overwrite(&mut ranges.parts_per_million, &written.parts_per_million, |count| count.0);
-        ranges.direction = written.direction.as_ref().map(|direction| *direction.get_ref()).or(ranges.direction);
+        ranges.direction =
+            written.direction.as_ref().map(|direction| *direction.get_ref()).or(ranges.direction);
         let drift = ranges.parts_per_million.from.abs().max(ranges.parts_per_million.to.abs());
         if let Some(written) = written.parts_per_million.as_ref().filter(|_| drift > 500_000) {
             return self.fail(written.span(), "a drift is at most 500000 parts per million", None);
         }
-        if let Some(duration) = written.duration.as_ref().filter(|duration| duration.get_ref().to.0 > 3600 * SECOND) {
+        if let Some(duration) =
+            written.duration.as_ref().filter(|duration| duration.get_ref().to.0 > 3600 * SECOND)
+        {
             return self.fail(duration.span(), "a fault lasts at most an hour", None);
         }
         Ok(ranges)
@@ -340,21 +385,34 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn property(&self, name: &Spanned<String>, span: Range<usize>, value: &PropertyValue, keys: Keys) -> Checked {
+    fn property(
+        &self,
+        name: &Spanned<String>,
+        span: Range<usize>,
+        value: &PropertyValue,
+        keys: Keys,
+    ) -> Checked {
         let key = keys.key(self, name)?;
         if let Some(owner) = RESERVED.iter().find(|(key, _)| key == name.get_ref()).map(|(_, owner)| owner) {
-            return self.fail(name.span(), format!("`{}` is set by the simulator", name.get_ref()), Some((*owner).into()));
+            return self.fail(
+                name.span(),
+                format!("`{}` is set by the simulator", name.get_ref()),
+                Some((*owner).into()),
+            );
         }
         match key.check(&value.0) {
             Ok(()) => Ok(()),
-            Err(expected) => {
-                self.fail(span, format!("`{}` is not a value of `{}`: {expected}", value.0, name.get_ref()), None)
-            }
+            Err(expected) => self.fail(
+                span,
+                format!("`{}` is not a value of `{}`: {expected}", value.0, name.get_ref()),
+                None,
+            ),
         }
     }
 
     fn swarm(&self) -> Checked {
-        let Swarm { broker_properties, topic_properties, workload, network, disk, fault_mix: _ } = &self.file.swarm;
+        let Swarm { broker_properties, topic_properties, workload, network, disk, fault_mix: _ } =
+            &self.file.swarm;
         for (properties, keys) in [(broker_properties, Keys::Broker), (topic_properties, Keys::Topic)] {
             self.swarm_properties(properties, keys)?;
         }
@@ -383,19 +441,64 @@ impl Checker<'_> {
                 return self.fail(list.span(), "each choice is from 1 to 32", None);
             }
         }
-        if let Some(list) = workload.compression.as_ref().filter(|list| list.get_ref().iter().any(Vec::is_empty)) {
+        if let Some(list) =
+            workload.compression.as_ref().filter(|list| list.get_ref().iter().any(Vec::is_empty))
+        {
             return self.fail(list.span(), "one of the choices is an empty list", Some(NONE_HINT.into()));
         }
         Ok(())
     }
 
-    fn swarm_properties(&self, properties: &BTreeMap<Spanned<String>, Spanned<Vec<PropertyValue>>>, keys: Keys) -> Checked {
+    fn swarm_properties(
+        &self,
+        properties: &BTreeMap<Spanned<String>, Spanned<Vec<PropertyValue>>>,
+        keys: Keys,
+    ) -> Checked {
         for (name, values) in properties {
             if values.get_ref().is_empty() {
                 return self.fail(values.span(), "there is nothing to choose from: the list is empty", None);
             }
             for value in values.get_ref() {
                 self.property(name, values.span(), value, keys)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The largest batch that may be drawn must fit into the smallest segment, or every producer with it is refused.
+    fn batches_fit(&self) -> Checked {
+        let (workload, swarm) = (&self.file.workload, &self.file.swarm);
+        let largest =
+            |own: u64, choices: Option<Vec<u64>>| choices.unwrap_or_else(|| vec![own]).into_iter().max();
+        let records = swarm.workload.batch_records.as_ref();
+        let records = records.map(|list| list.get_ref().iter().map(|range| range.to.0).collect());
+        let records = largest(workload.batch_records.get_ref().to.0, records).unwrap_or(1);
+        let value = swarm.workload.value_bytes.as_ref();
+        let value = value.map(|list| list.get_ref().iter().map(|range| range.to.0).collect());
+        let value = largest(workload.value_bytes.get_ref().to.0, value).unwrap_or(0);
+        let batch = BATCH_OVERHEAD_BYTES + records * (RECORD_OVERHEAD_BYTES + value);
+        for (name, default) in [("segment.bytes", 1 << 30), ("max.message.bytes", 1_048_588)] {
+            let chosen = swarm.topic_properties.iter().find(|(known, _)| known.get_ref() == name);
+            let written = self.file.topics.properties.iter().find(|(known, _)| known.get_ref() == name);
+            let limits: Vec<u64> = match (chosen, written) {
+                (Some((_, values)), _) => {
+                    values.get_ref().iter().filter_map(|value| value.0.parse().ok()).collect()
+                }
+                (None, Some((_, value))) => value.get_ref().0.parse().into_iter().collect(),
+                (None, None) => vec![default],
+            };
+            let limit = limits.into_iter().min().unwrap_or(default);
+            if batch > limit {
+                let span = match &swarm.workload.batch_records {
+                    Some(list) => list.span(),
+                    None => workload.batch_records.span(),
+                };
+                let message = format!(
+                    "a batch of {records} records of {} does not fit into `{name}` = {limit}",
+                    human_bytes(value)
+                );
+                let hint = "brokers refuse such a batch: make batches or values smaller, or the limit larger";
+                return self.fail(span, message, Some(hint.to_string()));
             }
         }
         Ok(())
@@ -414,13 +517,16 @@ impl Checker<'_> {
     fn expect(&self, rates: &[FaultRate], script: &[ScriptedFault]) -> Checked<Expectations> {
         let Expect { seeds, faults, invariants, violation } = &self.file.expect;
         self.count(seeds, 1, 1_000_000, "`seeds`")?;
-        let mut expect =
-            Expectations { seeds: seeds.get_ref().0, faults: Vec::new(), invariants: Vec::new(), violation: None };
+        let mut expect = Expectations {
+            seeds: seeds.get_ref().0,
+            faults: Vec::new(),
+            invariants: Vec::new(),
+            violation: None,
+        };
         for name in faults {
             let kind = self.kind(name)?;
-            let possible = rates.iter().any(|rate| rate.kind.leads_to(kind))
-                || script.iter().any(|step| step.kind.leads_to(kind));
-            if !possible {
+            let named = rates.iter().map(|rate| rate.kind).chain(script.iter().map(|step| step.kind));
+            if !named.flat_map(FaultKind::consists_of).any(|injected| injected == kind) {
                 let message = format!("`{}` is expected but this scenario never injects it", kind.name());
                 let hint = format!("add [faults.{}] with a rate, or a step to the script", kind.name());
                 return self.fail(name.span(), message, Some(hint));
@@ -447,7 +553,11 @@ impl Checker<'_> {
     }
 }
 
-fn overwrite<Q: Copy, T>(into: &mut Between<T>, written: &Option<Spanned<Between<Q>>>, number: impl Fn(Q) -> T) {
+fn overwrite<Q: Copy, T>(
+    into: &mut Between<T>,
+    written: &Option<Spanned<Between<Q>>>,
+    number: impl Fn(Q) -> T,
+) {
     if let Some(written) = written {
         *into = Between { from: number(written.get_ref().from), to: number(written.get_ref().to) };
     }
@@ -490,7 +600,8 @@ impl Keys {
             true => format!("it belongs into {place}"),
             false => {
                 let synonyms = keys::TOPIC_KEYS.iter().map(|key| key.broker_synonym);
-                let names = list.iter().map(|key| key.name).chain(synonyms.filter(|_| matches!(self, Keys::Broker)));
+                let names =
+                    list.iter().map(|key| key.name).chain(synonyms.filter(|_| matches!(self, Keys::Broker)));
                 match nearest(name.get_ref(), names) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("`sillon-sim list properties` shows the {what} properties there are"),

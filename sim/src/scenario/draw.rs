@@ -97,7 +97,8 @@ impl Scenario {
     /// Draws a seed's configuration and fault plan.
     pub fn draw(&self, seed: u64) -> (DrawnConfig, Vec<PlannedFault>) {
         let config = self.draw_config(seed);
-        let plan = draw_plan(seed, &self.rates, &self.script, config.brokers, config.safety_ns, &config.without);
+        let plan =
+            draw_plan(seed, &self.rates, &self.script, config.brokers, config.safety_ns, &config.without);
         (config, plan)
     }
 
@@ -118,7 +119,8 @@ impl Scenario {
         };
         let workload = self.draw_workload(&mut draws);
         let (network, disk) = self.draw_machines(&mut draws);
-        let (offset, drift) = (*file.clocks.wall_offset.get_ref(), *file.clocks.drift_parts_per_million.get_ref());
+        let (offset, drift) =
+            (*file.clocks.wall_offset.get_ref(), *file.clocks.drift_parts_per_million.get_ref());
         let clock = |_| DrawnClock {
             wall_offset_ns: draws.within_signed(Between { from: offset.from.0, to: offset.to.0 }),
             drift_parts_per_million: draws.within_signed(Between { from: drift.from.0, to: drift.to.0 }),
@@ -183,7 +185,12 @@ impl Scenario {
         let mut draws = Draws::new(seed, "fault-mix");
         let spared = draws.choose(&self.rates).kind;
         let left_out = |kind: &FaultKind| *kind != spared;
-        self.rates.iter().map(|rate| rate.kind).filter(|_| draws.chance(LEAVE_OUT_PROBABILITY)).filter(left_out).collect()
+        self.rates
+            .iter()
+            .map(|rate| rate.kind)
+            .filter(|_| draws.chance(LEAVE_OUT_PROBABILITY))
+            .filter(left_out)
+            .collect()
     }
 }
 
@@ -226,7 +233,13 @@ impl fmt::Display for DrawnConfig {
         };
         let (topics, workload) = (&self.topics, &self.workload);
         writeln!(f, "brokers     {}: {}", self.brokers, pairs(&self.broker_properties))?;
-        writeln!(f, "topics      {} of {} partitions: {}", topics.count, topics.partitions, pairs(&topics.properties))?;
+        writeln!(
+            f,
+            "topics      {} of {} partitions: {}",
+            topics.count,
+            topics.partitions,
+            pairs(&topics.properties)
+        )?;
         writeln!(
             f,
             "workload    {} producers, {} readers, {} records/s in batches of {}..{}, values {}..{}",

@@ -48,7 +48,12 @@ impl fmt::Display for ScenarioError {
 
 impl Source {
     /// An error at `span` (byte positions in the text).
-    pub fn error(&self, span: Range<usize>, message: impl Into<String>, hint: Option<String>) -> ScenarioError {
+    pub fn error(
+        &self,
+        span: Range<usize>,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> ScenarioError {
         let start = floor_boundary(&self.text, span.start.min(self.text.len()));
         let before = &self.text[..start];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

@@ -118,6 +118,15 @@ impl Scenario {
         kinds
     }
 
+    /// The kinds that runs count: those that others consist of stand for themselves.
+    pub fn injected_kinds(&self) -> Vec<FaultKind> {
+        let named = self.fault_kinds();
+        let mut kinds: Vec<FaultKind> = named.iter().flat_map(|kind| kind.consists_of()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        kinds
+    }
+
     /// Replaces the length of the safety phase, and with it how much is injected.
     pub fn set_safety_ns(&mut self, safety_ns: u64) {
         let span = self.file.phases.safety.span();

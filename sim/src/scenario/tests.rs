@@ -254,6 +254,19 @@ fn combinations_that_cannot_be_are_refused() {
 }
 
 #[test]
+fn batches_must_fit_into_segments() {
+    assert_eq!(
+        error(
+            "[topics.properties]\n\"segment.bytes\" = 16384\n[workload]\nbatch_records = \"1..30\"\nvalue_bytes = \"1KiB\"\n"
+        ),
+        "scenarios/example.toml:6:17: a batch of 30 records of 1KiB does not fit into `segment.bytes` = 16384\n\
+         6 | batch_records = \"1..30\"\n\
+         \x20 |                 ^^^^^^^\n\
+         \x20 = brokers refuse such a batch: make batches or values smaller, or the limit larger"
+    );
+}
+
+#[test]
 fn expectations_must_be_possible() {
     assert_eq!(
         error("[expect]\nfaults = [\"crash\"]\n"),
@@ -315,6 +328,9 @@ fn a_script_is_taken_as_it_stands() {
     .expect("it is right");
     let (_, plan) = scenario.draw(1);
     let told: Vec<String> = plan.iter().map(ToString::to_string).collect();
-    assert_eq!(told, ["      1.000000s  n0  power-loss, down 2s", "      3.000000s  n0  clock-jump -5min 0s"]);
+    assert_eq!(
+        told,
+        ["      1.000000s  n0  power-loss, down 2s", "      3.000000s  n0  clock-jump -5min 0s"]
+    );
     assert!(matches!(plan[0].fault, Fault::PowerLoss(_)));
 }

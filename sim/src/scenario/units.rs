@@ -73,7 +73,8 @@ const SIZE_UNITS: [(&str, f64); 7] = [
 /// Reads a number with one of `units` behind it. Units are matched as written; a near miss in letter case is named.
 fn number_with_unit(text: &str, what: &str, units: &[(&str, f64)]) -> Result<f64, String> {
     let text = text.trim();
-    let split = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
+    let split =
+        text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+'))).unwrap_or(text.len());
     let (number, unit) = (&text[..split], text[split..].trim());
     let names = || units.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let number: f64 = match number.parse() {
@@ -109,8 +110,8 @@ impl Quantity for Nanos {
     const EXPECTED: &'static str = "a duration such as \"250ms\", \"30s\" or \"5min\"";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        let SignedNanos(nanos) =
-            SignedNanos::from_text(text).map_err(|error| error.replace(SignedNanos::EXPECTED, Self::EXPECTED))?;
+        let SignedNanos(nanos) = SignedNanos::from_text(text)
+            .map_err(|error| error.replace(SignedNanos::EXPECTED, Self::EXPECTED))?;
         u64::try_from(nanos).map(Nanos).map_err(|_| format!("`{text}` is negative: this duration cannot be"))
     }
 }

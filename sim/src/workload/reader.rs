@@ -176,6 +176,7 @@ impl Reader {
                 Ok(())
             }
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION | ErrorCode::UNKNOWN_TOPIC_ID => {
+                self.link.runtime.sleep(PAUSE).await;
                 topics::create(&mut self.link, &self.shared).await;
                 self.refresh().await
             }

@@ -3,8 +3,8 @@
 
 use super::block_on;
 use sillon_runtime::{
-    AbortTask, Backend, BoxFuture, BoxStream, DirectoryEntry, File, FileLock, FileSystem, IoFuture, Listener, Monotonic,
-    OpenOptions, Runtime, UnixMillis,
+    AbortTask, Backend, BoxFuture, BoxStream, DirectoryEntry, File, FileLock, FileSystem, IoFuture, Listener,
+    Monotonic, OpenOptions, Runtime, UnixMillis,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -186,7 +186,8 @@ impl World {
     }
 
     pub(crate) fn content(&self, path: &Path) -> Vec<u8> {
-        let inode = self.disk().files.get(path).cloned().unwrap_or_else(|| panic!("{} is missing", path.display()));
+        let inode =
+            self.disk().files.get(path).cloned().unwrap_or_else(|| panic!("{} is missing", path.display()));
         let inode = inode.lock().expect("not poisoned");
         inode.content.clone()
     }
@@ -216,7 +217,8 @@ impl World {
         let copy = |files: &BTreeMap<PathBuf, Shared<Inode>>| -> BTreeMap<PathBuf, Shared<Inode>> {
             let inode = |inode: &Shared<Inode>| {
                 let inode = inode.lock().expect("not poisoned");
-                let (content, durable, dirty) = (inode.content.clone(), inode.durable.clone(), inode.dirty.clone());
+                let (content, durable, dirty) =
+                    (inode.content.clone(), inode.durable.clone(), inode.dirty.clone());
                 Arc::new(Mutex::new(Inode { content, durable, dirty }))
             };
             files.iter().map(|(path, file)| (path.clone(), inode(file))).collect()
@@ -345,7 +347,11 @@ impl File for MemoryFile {
 }
 
 impl MemoryFiles {
-    fn run<T>(&self, operation: Option<Operation>, work: impl FnOnce(&mut Disk) -> io::Result<T>) -> IoFuture<'static, T> {
+    fn run<T>(
+        &self,
+        operation: Option<Operation>,
+        work: impl FnOnce(&mut Disk) -> io::Result<T>,
+    ) -> IoFuture<'static, T> {
         let mut disk = self.0.disk();
         if let Some(fault) = operation.and_then(|operation| disk.fault(operation)) {
             return IoFuture::ready(Err(fault.kind.into()));
@@ -445,11 +451,16 @@ impl FileSystem for MemoryFiles {
         self.run(Some(Operation::SyncDirectory), |disk| {
             let here = |entry: &Path| entry.parent() == Some(path);
             disk.durable_files.retain(|file, _| !here(file));
-            let files: Vec<_> =
-                disk.files.iter().filter(|(file, _)| here(file)).map(|(path, inode)| (path.clone(), inode.clone())).collect();
+            let files: Vec<_> = disk
+                .files
+                .iter()
+                .filter(|(file, _)| here(file))
+                .map(|(path, inode)| (path.clone(), inode.clone()))
+                .collect();
             disk.durable_files.extend(files);
             disk.durable_directories.retain(|directory| !here(directory));
-            let directories: Vec<_> = disk.directories.iter().filter(|directory| here(directory)).cloned().collect();
+            let directories: Vec<_> =
+                disk.directories.iter().filter(|directory| here(directory)).cloned().collect();
             disk.durable_directories.extend(directories);
             Ok(())
         })

@@ -89,7 +89,8 @@ fn a_segment_is_closed_by_age_and_by_its_index() {
 
 #[test]
 fn batches_that_break_the_topics_limits_are_refused() {
-    let config = LogConfig { max_message_bytes: 100, message_timestamp_after_max_ms: 1000, ..LogConfig::default() };
+    let config =
+        LogConfig { max_message_bytes: 100, message_timestamp_after_max_ms: 1000, ..LogConfig::default() };
     let fixture = Fixture::new(config);
     let log = fixture.open_new();
     let now = fixture.world.unix_ms();
@@ -118,7 +119,9 @@ fn the_leader_gives_the_time_where_the_topic_says_so() {
 
 #[test]
 fn batches_get_the_topics_codec() {
-    for target in [Compression::None, Compression::Gzip, Compression::Lz4, Compression::Snappy, Compression::Zstd] {
+    for target in
+        [Compression::None, Compression::Gzip, Compression::Lz4, Compression::Snappy, Compression::Zstd]
+    {
         let fixture = Fixture::new(LogConfig { compression: Some(target), ..LogConfig::default() });
         let log = fixture.open_new();
         let mut builder = BatchBuilder::new().producer(4, 1, 0);
@@ -150,21 +153,34 @@ fn duplicates_get_their_first_offset_and_gaps_are_refused() {
     }
     for sequence in 7..12 {
         let again = append(&log, idempotent(9, 0, sequence, &["v"])).expect("a duplicate");
-        assert_eq!((again.base_offset, again.next_offset), (Offset(sequence.into()), Offset(sequence as i64 + 1)));
+        assert_eq!(
+            (again.base_offset, again.next_offset),
+            (Offset(sequence.into()), Offset(sequence as i64 + 1))
+        );
         assert!(again.duplicate);
     }
     assert!(matches!(append(&log, idempotent(9, 0, 6, &["v"])), Err(AppendError::OutOfOrderSequence { .. })));
-    assert!(matches!(append(&log, idempotent(9, 0, 13, &["v"])), Err(AppendError::OutOfOrderSequence { .. })));
+    assert!(matches!(
+        append(&log, idempotent(9, 0, 13, &["v"])),
+        Err(AppendError::OutOfOrderSequence { .. })
+    ));
     append(&log, idempotent(9, 1, 0, &["v"])).expect("a new epoch");
-    assert!(matches!(append(&log, idempotent(9, 0, 12, &["v"])), Err(AppendError::InvalidProducerEpoch { .. })));
+    assert!(matches!(
+        append(&log, idempotent(9, 0, 12, &["v"])),
+        Err(AppendError::InvalidProducerEpoch { .. })
+    ));
     assert_eq!(log.log_end_offset(), Offset(13));
     let summary = block_on(log.producers_summary());
-    assert_eq!((summary[0].producer_id, summary[0].last_sequence, summary[0].last_offset), (ProducerId(9), 0, Offset(12)));
+    assert_eq!(
+        (summary[0].producer_id, summary[0].last_sequence, summary[0].last_offset),
+        (ProducerId(9), 0, Offset(12))
+    );
 }
 
 #[test]
 fn idle_producers_are_forgotten_by_the_monotonic_clock() {
-    let fixture = Fixture::new(LogConfig { producer_id_expiration_ms: 1000, retention_ms: -1, ..LogConfig::default() });
+    let fixture =
+        Fixture::new(LogConfig { producer_id_expiration_ms: 1000, retention_ms: -1, ..LogConfig::default() });
     let log = fixture.open_new();
     append(&log, idempotent(1, 0, 0, &["v"])).expect("appended");
     fixture.world.advance(999);
@@ -181,7 +197,8 @@ fn coordinators_write_markers_and_batches_without_sequence() {
     let log = fixture.open_new();
     let mut builder = BatchBuilder::new().producer(5, 3, 0).transactional(true);
     builder.add(1_700_000_000_000, None, Some(b"v"), []);
-    append(&log, RecordBatch::parse(builder.build(Compression::None)).expect("built")).expect("in a transaction");
+    append(&log, RecordBatch::parse(builder.build(Compression::None)).expect("built"))
+        .expect("in a transaction");
     let marker = EndTransactionMarker { kind: MarkerKind::Commit, coordinator_epoch: 8 };
     let batch = RecordBatch::parse(marker.to_batch(1_700_000_000_000, 5, 4)).expect("built");
     let appended = block_on(log.append_as_coordinator(batch, EPOCH)).expect("a marker");
@@ -207,11 +224,15 @@ fn an_epoch_is_on_disk_before_its_first_record() {
         Err(LogError::StaleLeaderEpoch { given: LeaderEpoch(2), latest: LeaderEpoch(3) })
     ));
     assert!(matches!(append(&log, records(&["x"], 0)), Err(AppendError::StaleLeaderEpoch { .. })));
-    block_on(log.append_as_leader(records(&["x"], 0), LeaderEpoch(4))).expect("an epoch may begin with a record");
+    block_on(log.append_as_leader(records(&["x"], 0), LeaderEpoch(4)))
+        .expect("an epoch may begin with a record");
     assert_eq!(fixture.world.content(&fixture.path("leader-epoch-checkpoint")), b"0\n2\n0 0\n4 2\n");
     assert_eq!(log.end_offset_for_epoch(LeaderEpoch(3)), (LeaderEpoch(0), Offset(2)));
     assert_eq!(log.end_offset_for_epoch(LeaderEpoch(4)), (LeaderEpoch(4), Offset(3)));
-    assert_eq!((log.latest_epoch(), log.epoch_for_offset(Offset(1))), (Some(LeaderEpoch(4)), Some(LeaderEpoch(0))));
+    assert_eq!(
+        (log.latest_epoch(), log.epoch_for_offset(Offset(1))),
+        (Some(LeaderEpoch(4)), Some(LeaderEpoch(0)))
+    );
 }
 
 #[test]
@@ -225,7 +246,10 @@ fn a_follower_takes_what_continues_its_log() {
     let gap = block_on(log.append_as_follower(&stamped(8, 3)));
     assert!(matches!(gap, Err(AppendError::OutOfOrderOffset { given: Offset(8), log_end: Offset(6) })));
     assert!(block_on(log.append_as_follower(&stamped(4, 3))).is_err());
-    assert!(matches!(block_on(log.append_as_follower(&stamped(6, 2))), Err(AppendError::StaleLeaderEpoch { .. })));
+    assert!(matches!(
+        block_on(log.append_as_follower(&stamped(6, 2))),
+        Err(AppendError::StaleLeaderEpoch { .. })
+    ));
     let mut damaged = stamped(6, 3).to_vec();
     *damaged.last_mut().expect("not empty") ^= 1;
     assert!(matches!(block_on(log.append_as_follower(&damaged.into())), Err(AppendError::Record(_))));

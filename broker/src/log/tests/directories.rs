@@ -40,14 +40,23 @@ fn a_directory_belongs_to_one_broker_of_one_cluster() {
     let directories = open(&world);
     assert_eq!(directories.identity(), None);
     block_on(directories.identify(BrokerId(1), "cluster-a")).expect("new");
-    assert_eq!(world.content(Path::new("/data/meta.properties")), b"#\nbroker.id=1\ncluster.id=cluster-a\nversion=0\n");
+    assert_eq!(
+        world.content(Path::new("/data/meta.properties")),
+        b"#\nbroker.id=1\ncluster.id=cluster-a\nversion=0\n"
+    );
     drop(directories);
     let directories = open(&world);
     let identity = directories.identity().expect("written");
     assert_eq!((identity.broker_id, identity.cluster_id.as_deref()), (Some(BrokerId(1)), Some("cluster-a")));
     block_on(directories.identify(BrokerId(1), "cluster-a")).expect("the same");
-    assert!(matches!(block_on(directories.identify(BrokerId(2), "cluster-a")), Err(LogError::OtherBroker { .. })));
-    assert!(matches!(block_on(directories.identify(BrokerId(1), "cluster-b")), Err(LogError::OtherCluster { .. })));
+    assert!(matches!(
+        block_on(directories.identify(BrokerId(2), "cluster-a")),
+        Err(LogError::OtherBroker { .. })
+    ));
+    assert!(matches!(
+        block_on(directories.identify(BrokerId(1), "cluster-b")),
+        Err(LogError::OtherCluster { .. })
+    ));
     drop(directories);
     world.put(Path::new("/data/meta.properties"), b"version=7\n");
     assert!(matches!(try_open(&world, &["/data"]), Err(LogError::Corrupt { .. })));
@@ -73,7 +82,9 @@ fn a_clean_stop_is_vouched_for_once() {
     world.lose_power(None);
     drop(directories);
     assert!(!world.exists(marker), "B26: gone for good before any log was opened");
-    assert!(world.content(Path::new("/data/recovery-point-offset-checkpoint")).starts_with(b"0\n1\nt 0 10\n"));
+    assert!(
+        world.content(Path::new("/data/recovery-point-offset-checkpoint")).starts_with(b"0\n1\nt 0 10\n")
+    );
 
     // After an unclean start, a log that nobody opened stays in doubt.
     let directories = open(&world);
@@ -142,7 +153,9 @@ fn checkpoints_keep_what_is_not_open() {
 #[test]
 fn a_checkpoint_is_the_old_or_the_new_one() {
     let names = ["/data/replication-offset-checkpoint"];
-    for operation in [Operation::Open, Operation::Write, Operation::Sync, Operation::Rename, Operation::SyncDirectory] {
+    for operation in
+        [Operation::Open, Operation::Write, Operation::Sync, Operation::Rename, Operation::SyncDirectory]
+    {
         for seed in 0..8 {
             let world = World::new();
             let directories = open(&world);
@@ -157,7 +170,11 @@ fn a_checkpoint_is_the_old_or_the_new_one() {
             world.lose_power(Some(seed));
             for name in names {
                 let content = world.content(Path::new(name));
-                assert!([b"0\n1\nt 0 1\n", b"0\n1\nt 0 2\n"].contains(&content.as_slice().try_into().expect("whole")), "I21");
+                assert!(
+                    [b"0\n1\nt 0 1\n", b"0\n1\nt 0 2\n"]
+                        .contains(&content.as_slice().try_into().expect("whole")),
+                    "I21"
+                );
             }
         }
     }
@@ -171,7 +188,9 @@ fn damaged_checkpoints_count_as_missing() {
     fill(&log, 4);
     block_on(directories.close()).expect("closed");
     drop(directories);
-    for name in ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"] {
+    for name in
+        ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"]
+    {
         world.put(&Path::new("/data").join(name), b"0\n5\nnonsense");
     }
     let log = open_log(&open(&world), "t", 0);
@@ -230,7 +249,11 @@ fn the_scan_tells_logs_from_the_rest() {
     for number in 0..4 {
         open_log(&directories, "t", number);
     }
-    assert_eq!(world.names(Path::new("/more")).iter().filter(|name| name.starts_with("t-")).count(), 2, "evenly");
+    assert_eq!(
+        world.names(Path::new("/more")).iter().filter(|name| name.starts_with("t-")).count(),
+        2,
+        "evenly"
+    );
     for name in ["../escape", "a/b", "", "."] {
         let partition = TopicPartition::new(name, 0);
         let refused = block_on(directories.open_log(&partition, TOPIC_ID, LogConfig::default()));
@@ -243,7 +266,10 @@ fn the_scan_tells_logs_from_the_rest() {
     }
     let directories = try_open(&world, &["/data", "/more"]).expect("opens");
     let left = world.names(Path::new("/data"));
-    assert!(left.contains(&"lost+found".into()) && !left.iter().any(|name| name.ends_with("-delete")), "{left:?}");
+    assert!(
+        left.contains(&"lost+found".into()) && !left.iter().any(|name| name.ends_with("-delete")),
+        "{left:?}"
+    );
     let found = block_on(directories.unopened()).expect("listed");
     assert_eq!(found.len(), 4);
     assert!(found.iter().all(|found| found.topic_id == Some(TOPIC_ID)));

@@ -9,7 +9,10 @@ const KINDS: [ErrorKind; 2] = [ErrorKind::StorageFull, ErrorKind::Other];
 fn assert_offline(log: &Arc<Log>) {
     assert!(log.is_offline().is_some());
     assert!(matches!(append(log, records(&["x"], 0)), Err(AppendError::Offline(_))), "I19");
-    assert!(matches!(block_on(log.flush(log.log_end_offset())), Ok(point) if point == log.log_end_offset()) || block_on(log.flush(log.log_end_offset())).is_err());
+    assert!(
+        matches!(block_on(log.flush(log.log_end_offset())), Ok(point) if point == log.log_end_offset())
+            || block_on(log.flush(log.log_end_offset())).is_err()
+    );
     assert!(block_on(log.start_leader_epoch(LeaderEpoch(9))).is_err());
     assert!(block_on(log.truncate_to(Offset(0))).is_err());
     assert!(block_on(log.delete_records(Offset(0), Offset(0))).is_err());
@@ -113,7 +116,9 @@ fn a_directory_that_cannot_be_synced_is_a_failed_sync() {
 #[test]
 fn whatever_fails_while_appending_the_log_is_consistent_afterwards() {
     for kind in KINDS {
-        for operation in [Operation::Write, Operation::Open, Operation::Rename, Operation::Sync, Operation::SyncDirectory] {
+        for operation in
+            [Operation::Write, Operation::Open, Operation::Rename, Operation::Sync, Operation::SyncDirectory]
+        {
             for after in 0..40 {
                 let fixture = Fixture::with_segments(250);
                 let log = fixture.open_new();
@@ -140,7 +145,11 @@ fn whatever_fails_while_appending_the_log_is_consistent_afterwards() {
                 let end = flush(&log);
                 fixture.world.lose_power(None);
                 let log = fixture.open(unclean(end));
-                assert_eq!(values(&log)[..accepted as usize], expected, "{operation:?} {after}, after a power failure");
+                assert_eq!(
+                    values(&log)[..accepted as usize],
+                    expected,
+                    "{operation:?} {after}, after a power failure"
+                );
                 assert_eq!(log.latest_epoch(), Some(LeaderEpoch(7)));
             }
         }

@@ -40,7 +40,9 @@ impl Observer for Recorder {
             Observation::LogOpened { clean, checked_from, log_start, log_end, .. } => {
                 format!("opened clean={clean} from={checked_from} {log_start}..{log_end}")
             }
-            Observation::Appended { base_offset, next_offset, .. } => format!("appended {base_offset}..{next_offset}"),
+            Observation::Appended { base_offset, next_offset, .. } => {
+                format!("appended {base_offset}..{next_offset}")
+            }
             Observation::Flushed { up_to, .. } => format!("flushed {up_to}"),
             Observation::Truncated { to, .. } => format!("truncated {to}"),
             Observation::LogStartMoved { to, reason, .. } => format!("start {to} {reason:?}"),
@@ -182,8 +184,11 @@ fn numbered(from: i64, to: i64) -> Vec<(i64, i32, String)> {
 /// What `kafka.tools.DumpLogSegments` checks of a directory's indexes, and Kafka's own sanity checks.
 fn check_indexes(world: &World, directory: &Path, closed_only: bool) {
     let names = world.names(directory);
-    let bases: Vec<i64> =
-        names.iter().filter_map(|name| name.strip_suffix(".log")).map(|base| base.parse().expect("digits")).collect();
+    let bases: Vec<i64> = names
+        .iter()
+        .filter_map(|name| name.strip_suffix(".log"))
+        .map(|base| base.parse().expect("digits"))
+        .collect();
     for (index, base) in bases.iter().enumerate() {
         if closed_only && index + 1 == bases.len() {
             continue;
@@ -202,7 +207,10 @@ fn check_indexes(world: &World, directory: &Path, closed_only: bool) {
         for bytes in entries.as_chunks().0 {
             let entry = IndexEntry::decode(bytes);
             let last = entry.last_offset(Offset(*base)).0;
-            assert!(batches.iter().any(|batch| (batch.0, batch.1) == (entry.position, last)), "{base}: {entry:?}");
+            assert!(
+                batches.iter().any(|batch| (batch.0, batch.1) == (entry.position, last)),
+                "{base}: {entry:?}"
+            );
             assert!(previous.is_none_or(|previous| previous < (last, entry.position)), "{base}: {entry:?}");
             previous = Some((last, entry.position));
         }

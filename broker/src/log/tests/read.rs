@@ -69,12 +69,12 @@ proptest! {
             let segment_end = bases.iter().copied().find(|base| *base > batches[first].0).unwrap_or(end);
             let next = |index: usize| batches.get(index + 1).map_or(end, |batch| batch.0);
             let (mut length, mut last) = (0, None);
-            for index in first..batches.len() {
-                let too_long = length + batches[index].1 > max_bytes && !(min_one && index == first);
+            for (index, batch) in batches.iter().enumerate().skip(first) {
+                let too_long = length + batch.1 > max_bytes && !(min_one && index == first);
                 if next(index) > up_to || next(index) > segment_end || too_long {
                     break;
                 }
-                length += batches[index].1;
+                length += batch.1;
                 last = Some(next(index));
             }
             (length, last.unwrap_or(from))

@@ -6,13 +6,17 @@ use sillon_runtime::tokio_backend;
 fn on_disk<F: Future>(test: impl FnOnce(LogContext, PathBuf) -> F) {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().to_owned();
-    tokio_backend::block_on(Some(2), |runtime| test(LogContext { runtime, observers: Observers::NONE }, path))
-        .expect("a runtime");
+    tokio_backend::block_on(Some(2), |runtime| {
+        test(LogContext { runtime, observers: Observers::NONE }, path)
+    })
+    .expect("a runtime");
 }
 
 async fn open(context: &LogContext, path: &Path, config: LogConfig, opening: Opening) -> Arc<Log> {
     let partition = TopicPartition::new("topic", 0);
-    Log::open(context.clone(), path.join("topic-0"), partition, TOPIC_ID, config, opening).await.expect("opens")
+    Log::open(context.clone(), path.join("topic-0"), partition, TOPIC_ID, config, opening)
+        .await
+        .expect("opens")
 }
 
 #[test]

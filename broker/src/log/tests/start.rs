@@ -36,7 +36,13 @@ fn old_segments_go_when_all_their_records_are_old() {
     assert_eq!(log.log_start_offset(), Offset(6));
     assert_eq!(contents(&log), numbered(6, 24));
     assert_eq!(fixture.told(), ["start 6 RetentionTime"]);
-    assert!(!fixture.world.names(&fixture.directory()).iter().any(|name| name.starts_with("00000000000000000000.")));
+    assert!(
+        !fixture
+            .world
+            .names(&fixture.directory())
+            .iter()
+            .any(|name| name.starts_with("00000000000000000000."))
+    );
     block_on(log.enforce_retention(end)).expect("done");
     assert_eq!(fixture.told(), [""; 0], "nothing more to do");
     assert_eq!(log.epochs()[0].start_offset, Offset(6), "the epoch begins where the log does");
@@ -53,7 +59,11 @@ fn nothing_at_or_above_the_high_watermark_goes() {
         assert_eq!(contents(&log), numbered(start, 24));
     }
     block_on(log.enforce_retention(Offset(24))).expect("done");
-    assert_eq!((log.log_start_offset(), log.segment_count()), (Offset(24), 1), "the active segment had its time as well");
+    assert_eq!(
+        (log.log_start_offset(), log.segment_count()),
+        (Offset(24), 1),
+        "the active segment had its time as well"
+    );
     fill(&log, 1);
     assert_eq!(contents(&log), numbered(24, 26));
 }
@@ -94,7 +104,11 @@ fn records_are_deleted_up_to_the_high_watermark() {
     assert_eq!((log.first_segment_offset(), log.segment_count()), (Offset(0), 4));
     update(&log, |config| config.retention_ms = -1);
     block_on(log.enforce_retention(Offset(15))).expect("done");
-    assert_eq!((log.first_segment_offset(), log.segment_count()), (Offset(6), 3), "what lies before it is removed");
+    assert_eq!(
+        (log.first_segment_offset(), log.segment_count()),
+        (Offset(6), 3),
+        "what lies before it is removed"
+    );
     assert_eq!(fixture.told(), [""; 0], "the start did not move again");
     assert_eq!(delete(15).expect("all that is committed"), Offset(15));
     close(&log);

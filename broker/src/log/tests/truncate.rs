@@ -46,7 +46,8 @@ fn epochs_and_producers_forget_what_was_cut() {
     let lines = fixture.world.content(&fixture.path("leader-epoch-checkpoint"));
     assert!(lines.ends_with(b"5 5\n"), "on disk too");
     assert_eq!(block_on(log.producers_summary())[0].last_sequence, 5);
-    let appended = block_on(log.append_as_leader(idempotent(1, 0, 6, &["w"]), LeaderEpoch(12))).expect("goes on from there");
+    let appended = block_on(log.append_as_leader(idempotent(1, 0, 6, &["w"]), LeaderEpoch(12)))
+        .expect("goes on from there");
     assert!(!appended.duplicate);
 }
 
@@ -58,7 +59,10 @@ fn cutting_below_the_start_empties_the_log() {
     let first = log.first_segment_offset();
     assert!(first > Offset(4));
     assert_eq!(block_on(log.truncate_to(Offset(4))).expect("cut"), Offset(4));
-    assert_eq!((log.log_start_offset(), log.log_end_offset(), log.recovery_point()), (Offset(4), Offset(4), Offset(4)));
+    assert_eq!(
+        (log.log_start_offset(), log.log_end_offset(), log.recovery_point()),
+        (Offset(4), Offset(4), Offset(4))
+    );
     assert_eq!((log.latest_epoch(), log.segment_count()), (None, 1));
     assert_eq!(fixture.world.names(&fixture.directory()).len(), 4, "one empty segment, and the topic's id");
     fill(&log, 2);
