@@ -54,7 +54,7 @@ bugs *args:
 
 # Every decoder that reads from the network or the disk, fed hostile bytes for so many seconds altogether
 fuzz seconds='600':
-    FUZZ_SECONDS={{seconds}} cargo test --release -p sillon-fuzz -- --nocapture
+    FUZZ_SECONDS={{seconds}} cargo test --release -p sillon-broker --test fuzz -- --nocapture
 
 # What continuous integration runs
 ci:

@@ -9,7 +9,9 @@ use crate::{
     api::fetch_session::Sessions,
     config::{BrokerConfig, listener::Listener, topic::Layers},
     log::{LogConfig, LogContext, LogDirectories, LogError},
-    metadata::{Change, MetadataError, MetadataImage, MetadataStore, PartitionImage, TopicImage, image::ALL_BROKERS},
+    metadata::{
+        Change, MetadataError, MetadataImage, MetadataStore, PartitionImage, TopicImage, image::ALL_BROKERS,
+    },
     observe::{Observation, Observers},
     partition::Partition,
     producer_ids::ProducerIds,
@@ -272,7 +274,9 @@ impl Broker {
         config: LogConfig,
     ) -> Result<Arc<Partition>, LogError> {
         let log = match self.directories.open_log(partition, topic_id, config.clone()).await {
-            Err(LogError::InconsistentTopicId { path, found, .. }) if self.image().topic_by_id(found).is_none() => {
+            Err(LogError::InconsistentTopicId { path, found, .. })
+                if self.image().topic_by_id(found).is_none() =>
+            {
                 // A topic of that name was deleted, and the broker stopped before its directory was gone.
                 tracing::warn!(path = %path.display(), topic_id = %found, "removing the log of a topic that was deleted");
                 self.directories.delete_log(partition).await?;
@@ -280,8 +284,17 @@ impl Broker {
             }
             log => log?,
         };
-        let high_watermark = self.directories.checkpointed_high_watermark(partition).await.unwrap_or(Offset::ZERO);
-        Partition::lead(partition.clone(), topic_id, log, leader_epoch, high_watermark, self.observers.clone()).await
+        let high_watermark =
+            self.directories.checkpointed_high_watermark(partition).await.unwrap_or(Offset::ZERO);
+        Partition::lead(
+            partition.clone(),
+            topic_id,
+            log,
+            leader_epoch,
+            high_watermark,
+            self.observers.clone(),
+        )
+        .await
     }
 
     async fn delete_topic(&self, topic: &Topic) {
@@ -327,8 +340,10 @@ impl Broker {
     /// Writes all high watermarks to their checkpoint.
     pub(crate) async fn checkpoint_high_watermarks(&self) -> Result<(), LogError> {
         let topics = self.topics();
-        let high_watermarks =
-            topics.partitions().map(|partition| (partition.name().clone(), partition.high_watermark())).collect();
+        let high_watermarks = topics
+            .partitions()
+            .map(|partition| (partition.name().clone(), partition.high_watermark()))
+            .collect();
         self.directories.checkpoint_high_watermarks(high_watermarks).await
     }
 }

@@ -14,13 +14,23 @@ pub(crate) fn start(broker: &Arc<Broker>) -> Tasks {
     let mut jobs = Jobs { broker, tasks: Tasks::default() };
     jobs.every("flush", config.flush_check_interval_ms, flush_due);
     jobs.every("retention", config.retention_check_interval_ms, enforce_retention);
-    jobs.every("recovery-point-checkpoint", config.recovery_point_checkpoint_interval_ms, |broker| async move {
-        report("recovery point checkpoint", broker.directories().checkpoint_recovery_points().await);
+    jobs.every(
+        "recovery-point-checkpoint",
+        config.recovery_point_checkpoint_interval_ms,
+        |broker| async move {
+            report("recovery point checkpoint", broker.directories().checkpoint_recovery_points().await);
+        },
+    );
+    jobs.every(
+        "high-watermark-checkpoint",
+        config.high_watermark_checkpoint_interval_ms,
+        |broker| async move {
+            report("high watermark checkpoint", broker.checkpoint_high_watermarks().await);
+        },
+    );
+    jobs.every("reopen", REOPEN_INTERVAL.as_millis() as u64, |broker| async move {
+        broker.reopen_offline().await
     });
-    jobs.every("high-watermark-checkpoint", config.high_watermark_checkpoint_interval_ms, |broker| async move {
-        report("high watermark checkpoint", broker.checkpoint_high_watermarks().await);
-    });
-    jobs.every("reopen", REOPEN_INTERVAL.as_millis() as u64, |broker| async move { broker.reopen_offline().await });
     jobs.tasks
 }
 

@@ -13,6 +13,8 @@
 mod api;
 pub mod broker;
 pub mod config;
+#[doc(hidden)]
+pub mod fuzzing;
 mod jobs;
 pub mod log;
 pub mod metadata;

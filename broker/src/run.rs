@@ -50,7 +50,11 @@ impl Running {
     ///
     /// # Errors
     /// What cannot be opened: a socket, a log directory, the metadata.
-    pub async fn start(runtime: Runtime, config: BrokerConfig, observers: Observers) -> Result<Running, BrokerError> {
+    pub async fn start(
+        runtime: Runtime,
+        config: BrokerConfig,
+        observers: Observers,
+    ) -> Result<Running, BrokerError> {
         let server = Server::bind(&runtime, &config.listeners).await?;
         let addresses = server.addresses();
         let context = broker::log_context(&runtime, &observers);
@@ -60,11 +64,14 @@ impl Running {
         let cluster_id = known.unwrap_or_else(|| new_cluster_id(&runtime));
         let metadata = file_store::FileStore::open(runtime.clone(), &config.log_dirs[0], cluster_id).await?;
         if metadata.is_new() && !directories.unopened().await?.is_empty() {
-            return Err(BrokerError::MetadataMissing { path: config.log_dirs[0].join(file_store::FILE_NAME) });
+            return Err(BrokerError::MetadataMissing {
+                path: config.log_dirs[0].join(file_store::FILE_NAME),
+            });
         }
         directories.identify(config.broker_id, &metadata.image().cluster_id).await?;
         let advertised = advertised(&config, &addresses);
-        let broker = Broker::start(runtime, config, advertised, observers, Arc::new(metadata), directories).await?;
+        let broker =
+            Broker::start(runtime, config, advertised, observers, Arc::new(metadata), directories).await?;
         let jobs = jobs::start(&broker);
         let serving = server.serve(&broker);
         for (listener, address) in broker.config().listeners.iter().zip(&addresses) {

@@ -57,7 +57,9 @@ impl ProducerId {
 }
 
 /// A topic's id, given at creation and never used again (KIP-516).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 #[serde(transparent)]
 pub struct TopicId(pub Uuid);
 
@@ -92,7 +94,8 @@ impl std::str::FromStr for TopicId {
                 b'_' => 63,
                 _ => return Err(InvalidTopicId),
             };
-            bits = if index < 21 { bits << 6 | u128::from(digit) } else { bits << 2 | u128::from(digit >> 4) };
+            bits =
+                if index < 21 { bits << 6 | u128::from(digit) } else { bits << 2 | u128::from(digit >> 4) };
         }
         Ok(TopicId(Uuid::from_u128(bits)))
     }

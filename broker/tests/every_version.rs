@@ -2,11 +2,11 @@
 
 mod support;
 
+use sillon_client::Connection;
 use sillon_protocol::{
     messages::*,
     wire::{Message, Request},
 };
-use sillon_client::Connection;
 use support::*;
 
 /// Asks in all versions. An answer that cannot be encoded would end the connection.
@@ -143,7 +143,9 @@ async fn ask_about_topics(connection: &Connection) {
         if version < 6 {
             return DeleteTopicsRequest { topic_names: names, ..DeleteTopicsRequest::default() };
         }
-        let named = names.into_iter().map(|name| DeleteTopicState { name: Some(name), ..DeleteTopicState::default() });
+        let named = names
+            .into_iter()
+            .map(|name| DeleteTopicState { name: Some(name), ..DeleteTopicState::default() });
         let topics = named.chain([DeleteTopicState::default()]).collect();
         DeleteTopicsRequest { topics, ..DeleteTopicsRequest::default() }
     })
@@ -158,8 +160,11 @@ async fn ask_about_topics(connection: &Connection) {
     .await;
     in_all_versions(connection, |_| DescribeClusterRequest::default()).await;
     in_all_versions(connection, |_| DescribeLogDirsRequest::default()).await;
-    in_all_versions(connection, |_| DescribeTopicPartitionsRequest { response_partition_limit: 1, ..Default::default() })
-        .await;
+    in_all_versions(connection, |_| DescribeTopicPartitionsRequest {
+        response_partition_limit: 1,
+        ..Default::default()
+    })
+    .await;
 }
 
 async fn ask_about_configuration(connection: &Connection) {
@@ -179,7 +184,10 @@ async fn ask_about_configuration(connection: &Connection) {
             resources: vec![AlterConfigsResource {
                 resource_type,
                 resource_name: resource_name.clone(),
-                configs: vec![AlterableConfig { name: "retention.ms".to_owned(), value: Some("5".to_owned()) }],
+                configs: vec![AlterableConfig {
+                    name: "retention.ms".to_owned(),
+                    value: Some("5".to_owned()),
+                }],
             }],
             validate_only: false,
         })

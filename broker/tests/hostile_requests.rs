@@ -3,7 +3,10 @@
 
 mod support;
 
-use sillon_protocol::{ErrorCode, messages::{MetadataRequest, MetadataRequestTopic}};
+use sillon_protocol::{
+    ErrorCode,
+    messages::{MetadataRequest, MetadataRequestTopic},
+};
 use sillon_runtime::Runtime;
 use support::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -42,7 +45,9 @@ fn hostile_frames_end_their_own_connection_only() {
             frame(&header(3, 0x7f09)),
             frame(&header(4, 1)),
             // Produce whose list of topics claims i32::MAX entries.
-            frame(&[header(0, 7), vec![0xff, 0xff, 0xff, 0xff, 0, 0, 3, 0xe8, 0x7f, 0xff, 0xff, 0xff]].concat()),
+            frame(
+                &[header(0, 7), vec![0xff, 0xff, 0xff, 0xff, 0, 0, 3, 0xe8, 0x7f, 0xff, 0xff, 0xff]].concat(),
+            ),
             // Metadata whose compact list claims u32::MAX entries.
             frame(&[header(3, 9), vec![0, 0xff, 0xff, 0xff, 0xff, 0x0f]].concat()),
         ];
@@ -113,7 +118,8 @@ fn no_name_leads_out_of_the_log_directory() {
         for name in ["../x", "..", ".", "", "a/b", "a\0b", &"x".repeat(250)] {
             let code = create_topic(&connection, name, 1, &[]).await;
             assert_eq!(ErrorCode::from(code), ErrorCode::INVALID_TOPIC_EXCEPTION, "{name:?}");
-            let wanted = MetadataRequestTopic { name: Some(name.to_owned()), ..MetadataRequestTopic::default() };
+            let wanted =
+                MetadataRequestTopic { name: Some(name.to_owned()), ..MetadataRequestTopic::default() };
             let request = MetadataRequest { topics: Some(vec![wanted]), ..MetadataRequest::default() };
             let described = ask(&connection, 9, &request).await.topics.remove(0);
             assert_eq!(ErrorCode::from(described.error_code), ErrorCode::INVALID_TOPIC_EXCEPTION, "{name:?}");
@@ -130,12 +136,20 @@ fn a_port_in_use_and_a_directory_in_use_are_named_in_one_line() {
     let other = tempfile::tempdir().unwrap();
     scenario(|runtime| async move {
         let broker = start(&runtime, directory.path(), "").await;
-        let second = try_start(&runtime, directory.path(), "").await.err().expect("the directory is in use").to_string();
+        let second = try_start(&runtime, directory.path(), "")
+            .await
+            .err()
+            .expect("the directory is in use")
+            .to_string();
         assert!(second.contains(&directory.path().display().to_string()), "{second}");
         assert!(second.contains("in use") && second.lines().count() == 1, "{second}");
         let address = broker.addresses()[0];
         let listeners = format!("listeners=PLAINTEXT://{address}");
-        let second = try_start(&runtime, other.path(), &listeners).await.err().expect("the port is in use").to_string();
+        let second = try_start(&runtime, other.path(), &listeners)
+            .await
+            .err()
+            .expect("the port is in use")
+            .to_string();
         assert!(second.contains(&format!("cannot listen on PLAINTEXT://{address}")), "{second}");
         broker.stop().await.unwrap();
     });
@@ -152,11 +166,16 @@ fn logs_without_their_metadata_are_not_taken_for_an_empty_broker() {
         let file = directory.path().join("cluster-metadata.json");
         let content = runtime.fs().read_small(&file, 1 << 20).await.unwrap();
         runtime.fs().remove(&file).await.unwrap();
-        let missing = try_start(&runtime, directory.path(), "").await.err().expect("the logs belong to nobody").to_string();
+        let missing = try_start(&runtime, directory.path(), "")
+            .await
+            .err()
+            .expect("the logs belong to nobody")
+            .to_string();
         assert!(missing.contains("cluster-metadata.json is missing"), "{missing}");
         let damaged = [&content[..10], b"x", &content[11..]].concat();
         runtime.fs().replace(&file, &damaged).await.unwrap();
-        let damaged = try_start(&runtime, directory.path(), "").await.err().expect("it is damaged").to_string();
+        let damaged =
+            try_start(&runtime, directory.path(), "").await.err().expect("it is damaged").to_string();
         assert!(damaged.contains("is damaged (its checksum is"), "{damaged}");
         runtime.fs().replace(&file, &content).await.unwrap();
         start(&runtime, directory.path(), "").await.stop().await.unwrap();

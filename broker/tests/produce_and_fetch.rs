@@ -2,6 +2,7 @@
 
 mod support;
 
+use sillon_client::Connection;
 use sillon_protocol::{
     ErrorCode,
     messages::{
@@ -10,7 +11,6 @@ use sillon_protocol::{
         MetadataRequestTopic, OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic,
     },
 };
-use sillon_client::Connection;
 use std::time::Duration;
 use support::*;
 
@@ -19,7 +19,8 @@ const T0: i64 = 1_700_000_000_000;
 async fn list_offset(connection: &Connection, topic: &str, timestamp: i64) -> (i64, i64, i32) {
     let partition = ListOffsetsPartition { timestamp, ..ListOffsetsPartition::default() };
     let topics = vec![ListOffsetsTopic { name: topic.to_owned(), partitions: vec![partition] }];
-    let mut answer = ask(connection, 7, &ListOffsetsRequest { topics, ..ListOffsetsRequest::default() }).await;
+    let mut answer =
+        ask(connection, 7, &ListOffsetsRequest { topics, ..ListOffsetsRequest::default() }).await;
     let found = answer.topics.remove(0).partitions.remove(0);
     assert_eq!(found.error_code, 0);
     (found.timestamp, found.offset, found.leader_epoch)
@@ -108,7 +109,11 @@ fn records_epochs_and_producers_outlive_a_stop() {
         let producer = ask(&connection, 4, &InitProducerIdRequest::default()).await;
         let sent = batch(&["a"], T0, Some((producer.producer_id, 0, 0)));
         assert_eq!(produce(&connection, "t", sent.clone()).await.base_offset, 0);
-        assert_eq!(produce(&connection, "t", sent.clone()).await.base_offset, 0, "a duplicate has the original's offset");
+        assert_eq!(
+            produce(&connection, "t", sent.clone()).await.base_offset,
+            0,
+            "a duplicate has the original's offset"
+        );
         broker.stop().await.unwrap();
 
         let broker = start(&runtime, directory.path(), "").await;
@@ -152,7 +157,8 @@ fn deleted_records_and_topics_are_gone() {
         assert_eq!((deleted.error_code, deleted.low_watermark), (0, 1));
         let before = ask(&connection, FETCH_VERSION, &fetch_request("t", 0)).await;
         assert_eq!(before.responses[0].partitions[0].error_code, ErrorCode::OFFSET_OUT_OF_RANGE.code());
-        let request = DeleteTopicsRequest { topic_names: vec!["t".to_owned()], ..DeleteTopicsRequest::default() };
+        let request =
+            DeleteTopicsRequest { topic_names: vec!["t".to_owned()], ..DeleteTopicsRequest::default() };
         assert_eq!(ask(&connection, 5, &request).await.responses[0].error_code, 0);
         let wanted = MetadataRequestTopic { name: Some("t".to_owned()), ..MetadataRequestTopic::default() };
         let request = MetadataRequest { topics: Some(vec![wanted]), ..MetadataRequest::default() };

@@ -1,4 +1,5 @@
 //! The program as people meet it: what it prints and how it ends.
+#![allow(clippy::disallowed_methods)] // The test prepares files on the real disk.
 
 use std::process::{Command, Output};
 

@@ -1,4 +1,5 @@
 //! One seed, one history: in any thread, at any time, and from the tape without the seed.
+#![allow(clippy::disallowed_methods)] // The memory of the real process is measured.
 
 mod support;
 

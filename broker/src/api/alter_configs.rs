@@ -12,7 +12,9 @@ use crate::{
 };
 use sillon_protocol::{
     ErrorCode,
-    messages::{AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse},
+    messages::{
+        AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse,
+    },
 };
 use std::collections::BTreeMap;
 
@@ -32,7 +34,11 @@ pub(crate) async fn handle(
     AlterConfigsResponse { responses, ..AlterConfigsResponse::default() }
 }
 
-async fn replace(broker: &Broker, resource: &AlterConfigsResource, validate_only: bool) -> Result<(), Refusal> {
+async fn replace(
+    broker: &Broker,
+    resource: &AlterConfigsResource,
+    validate_only: bool,
+) -> Result<(), Refusal> {
     let target = Target::find(broker, resource.resource_type, &resource.resource_name)?;
     let mut configs = BTreeMap::new();
     for config in &resource.configs {
@@ -76,17 +82,23 @@ impl Target {
         match resource_type {
             TOPIC => match image.topic(name) {
                 Some(topic) => Ok(Target::Topic(topic.id, topic.configs.clone())),
-                None => Err((ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("The topic '{name}' does not exist."))),
+                None => Err((
+                    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+                    format!("The topic '{name}' does not exist."),
+                )),
             },
-            BROKER if name.is_empty() => Ok(Target::Broker(ALL_BROKERS, image.broker_config(ALL_BROKERS).clone())),
+            BROKER if name.is_empty() => {
+                Ok(Target::Broker(ALL_BROKERS, image.broker_config(ALL_BROKERS).clone()))
+            }
             BROKER => {
                 check_broker_name(broker, name)?;
                 let id = broker.config().broker_id;
                 Ok(Target::Broker(id, image.broker_config(id).clone()))
             }
-            other => {
-                Err((ErrorCode::INVALID_REQUEST, format!("Configuration resources of type {other} are not supported.")))
-            }
+            other => Err((
+                ErrorCode::INVALID_REQUEST,
+                format!("Configuration resources of type {other} are not supported."),
+            )),
         }
     }
 

@@ -10,7 +10,12 @@ use sillon_protocol::{
 /// Longest name or version of a client library that is accepted (KIP-511 wants a pattern; Kafka answers INVALID_REQUEST).
 const MAX_SOFTWARE_NAME_LENGTH: usize = 256;
 
-pub(crate) async fn handle(_: &Broker, _: &Client, version: i16, request: ApiVersionsRequest) -> ApiVersionsResponse {
+pub(crate) async fn handle(
+    _: &Broker,
+    _: &Client,
+    version: i16,
+    request: ApiVersionsRequest,
+) -> ApiVersionsResponse {
     let is_legal = |text: &str| {
         let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.');
         let bytes = text.as_bytes();
@@ -20,8 +25,13 @@ pub(crate) async fn handle(_: &Broker, _: &Client, version: i16, request: ApiVer
             && bytes[0].is_ascii_alphanumeric()
             && bytes[bytes.len() - 1].is_ascii_alphanumeric()
     };
-    if version >= 3 && !(is_legal(&request.client_software_name) && is_legal(&request.client_software_version)) {
-        return ApiVersionsResponse { error_code: ErrorCode::INVALID_REQUEST.code(), ..ApiVersionsResponse::default() };
+    if version >= 3
+        && !(is_legal(&request.client_software_name) && is_legal(&request.client_software_version))
+    {
+        return ApiVersionsResponse {
+            error_code: ErrorCode::INVALID_REQUEST.code(),
+            ..ApiVersionsResponse::default()
+        };
     }
     ApiVersionsResponse { api_keys: offered(), ..ApiVersionsResponse::default() }
 }
@@ -29,7 +39,11 @@ pub(crate) async fn handle(_: &Broker, _: &Client, version: i16, request: ApiVer
 /// The answer to a version of ApiVersions that is not known: in version 0, with the versions that are (KIP-511).
 pub(crate) fn unsupported() -> ApiVersionsResponse {
     let api_keys = offered().into_iter().filter(|api| api.api_key == ApiKey::ApiVersions.code()).collect();
-    ApiVersionsResponse { error_code: ErrorCode::UNSUPPORTED_VERSION.code(), api_keys, ..ApiVersionsResponse::default() }
+    ApiVersionsResponse {
+        error_code: ErrorCode::UNSUPPORTED_VERSION.code(),
+        api_keys,
+        ..ApiVersionsResponse::default()
+    }
 }
 
 fn offered() -> Vec<ApiVersion> {

@@ -4,7 +4,9 @@ use super::{create_topics::check_replicas, metadata_error_code};
 use crate::{broker::Broker, metadata::Change, server::dispatch::Client, types::BrokerId};
 use sillon_protocol::{
     ErrorCode,
-    messages::{CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult},
+    messages::{
+        CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
+    },
 };
 
 /// More partitions than this in one topic are refused: each takes files and memory.
@@ -24,16 +26,20 @@ pub(crate) async fn handle(
             Ok(()) => (ErrorCode::NONE, None),
             Err((code, text)) => (code, Some(text)),
         };
-        results.push(CreatePartitionsTopicResult { name: topic.name, error_code: code.code(), error_message });
+        results.push(CreatePartitionsTopicResult {
+            name: topic.name,
+            error_code: code.code(),
+            error_message,
+        });
     }
     CreatePartitionsResponse { results, ..CreatePartitionsResponse::default() }
 }
 
 async fn grow(broker: &Broker, request: &CreatePartitionsTopic, validate_only: bool) -> Result<(), Refusal> {
     let image = broker.image();
-    let topic = image
-        .topic(&request.name)
-        .ok_or_else(|| (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("Topic '{}' does not exist.", request.name)))?;
+    let topic = image.topic(&request.name).ok_or_else(|| {
+        (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("Topic '{}' does not exist.", request.name))
+    })?;
     let present = topic.partitions.len();
     let wanted = usize::try_from(request.count).unwrap_or(0);
     let refuse = |text: String| Err((ErrorCode::INVALID_PARTITIONS, text));
@@ -60,7 +66,11 @@ async fn grow(broker: &Broker, request: &CreatePartitionsTopic, validate_only: b
     }
 }
 
-fn assignment(broker: &Broker, request: &CreatePartitionsTopic, more: usize) -> Result<Vec<Vec<BrokerId>>, Refusal> {
+fn assignment(
+    broker: &Broker,
+    request: &CreatePartitionsTopic,
+    more: usize,
+) -> Result<Vec<Vec<BrokerId>>, Refusal> {
     let Some(lists) = &request.assignments else {
         return Ok(vec![vec![broker.config().broker_id]; more]);
     };

@@ -11,8 +11,8 @@ use crate::{
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult, CreateTopicsRequest,
-        CreateTopicsResponse,
+        CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
+        CreateTopicsRequest, CreateTopicsResponse,
     },
 };
 use std::{
@@ -66,7 +66,11 @@ fn refused(name: String, (code, message): Refusal) -> CreatableTopicResult {
     }
 }
 
-async fn create_one(broker: &Broker, topic: CreatableTopic, validate_only: bool) -> Result<CreatableTopicResult, Refusal> {
+async fn create_one(
+    broker: &Broker,
+    topic: CreatableTopic,
+    validate_only: bool,
+) -> Result<CreatableTopicResult, Refusal> {
     names::check_topic_name(&topic.name).map_err(|text| (ErrorCode::INVALID_TOPIC_EXCEPTION, text))?;
     let refuse = |error: MetadataError| (metadata_error_code(&error), error.to_string());
     if broker.image().topic(&topic.name).is_some() {
@@ -76,7 +80,10 @@ async fn create_one(broker: &Broker, topic: CreatableTopic, validate_only: bool)
     let mut configs = BTreeMap::new();
     for config in topic.configs {
         let value = config.value.ok_or_else(|| {
-            (ErrorCode::INVALID_CONFIG, format!("Null value not supported for topic configs: {}", config.name))
+            (
+                ErrorCode::INVALID_CONFIG,
+                format!("Null value not supported for topic configs: {}", config.name),
+            )
         })?;
         topic::check_topic_value(&config.name, &value).map_err(|text| (ErrorCode::INVALID_CONFIG, text))?;
         configs.insert(config.name, value);
@@ -122,9 +129,24 @@ fn creation(
     let mut bytes = [0; 16];
     broker.runtime().fill_random(&mut bytes);
     // A version-4 UUID, as Kafka's; its ids must not begin with a dash, which command lines would take for an option.
-    let id = TopicId(Uuid::from_bytes([bytes[0] & 0x7f, bytes[1], bytes[2], bytes[3], bytes[4], bytes[5],
-        bytes[6] & 0x0f | 0x40, bytes[7], bytes[8] & 0x3f | 0x80, bytes[9], bytes[10], bytes[11], bytes[12], bytes[13],
-        bytes[14], bytes[15]]));
+    let id = TopicId(Uuid::from_bytes([
+        bytes[0] & 0x7f,
+        bytes[1],
+        bytes[2],
+        bytes[3],
+        bytes[4],
+        bytes[5],
+        bytes[6] & 0x0f | 0x40,
+        bytes[7],
+        bytes[8] & 0x3f | 0x80,
+        bytes[9],
+        bytes[10],
+        bytes[11],
+        bytes[12],
+        bytes[13],
+        bytes[14],
+        bytes[15],
+    ]));
     Change::CreateTopic { name: name.into(), id, assignment, configs }
 }
 
@@ -142,7 +164,10 @@ fn assignment(broker: &Broker, topic: &CreatableTopic) -> Result<Vec<Vec<BrokerI
         number => number,
     };
     if partitions <= 0 {
-        return Err((ErrorCode::INVALID_PARTITIONS, "Number of partitions must be larger than 0.".to_owned()));
+        return Err((
+            ErrorCode::INVALID_PARTITIONS,
+            "Number of partitions must be larger than 0.".to_owned(),
+        ));
     }
     if partitions > MAX_PARTITIONS {
         let text = format!("Number of partitions must not be larger than {MAX_PARTITIONS}.");
@@ -153,11 +178,15 @@ fn assignment(broker: &Broker, topic: &CreatableTopic) -> Result<Vec<Vec<BrokerI
         number => number,
     };
     if replication_factor <= 0 {
-        return Err((ErrorCode::INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.".to_owned()));
+        return Err((
+            ErrorCode::INVALID_REPLICATION_FACTOR,
+            "Replication factor must be larger than 0.".to_owned(),
+        ));
     }
     if replication_factor > 1 {
-        let text =
-            format!("Unable to replicate the partition {replication_factor} time(s): only 1 broker is registered.");
+        let text = format!(
+            "Unable to replicate the partition {replication_factor} time(s): only 1 broker is registered."
+        );
         return Err((ErrorCode::INVALID_REPLICATION_FACTOR, text));
     }
     Ok(vec![vec![broker.config().broker_id]; partitions as usize])

@@ -1,6 +1,11 @@
 //! DeleteRecords (21): removes the records before an offset.
 
-use crate::{broker::{Broker, Topics}, log::LogError, server::dispatch::Client, types::Offset};
+use crate::{
+    broker::{Broker, Topics},
+    log::LogError,
+    server::dispatch::Client,
+    types::Offset,
+};
 use sillon_protocol::{
     ErrorCode,
     messages::{
@@ -25,7 +30,11 @@ pub(crate) async fn handle(
                 Err(code) => (-1, code),
             };
             let partition_index = wanted.partition_index;
-            partitions.push(DeleteRecordsPartitionResult { partition_index, low_watermark, error_code: code.code() });
+            partitions.push(DeleteRecordsPartitionResult {
+                partition_index,
+                low_watermark,
+                error_code: code.code(),
+            });
         }
         topics.push(DeleteRecordsTopicResult { name: topic.name, partitions });
     }

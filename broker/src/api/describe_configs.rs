@@ -12,8 +12,8 @@ use crate::{
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResponse,
-        DescribeConfigsResult, DescribeConfigsSynonym,
+        DescribeConfigsRequest, DescribeConfigsResource, DescribeConfigsResourceResult,
+        DescribeConfigsResponse, DescribeConfigsResult, DescribeConfigsSynonym,
     },
 };
 use std::collections::BTreeMap;
@@ -70,12 +70,18 @@ fn entries(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Vec<En
             let name = &resource.resource_name;
             names::check_topic_name(name).map_err(|text| (ErrorCode::INVALID_TOPIC_EXCEPTION, text))?;
             let topic = image.topic(name).ok_or_else(|| {
-                (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.message().to_owned())
+                (
+                    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+                    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION.message().to_owned(),
+                )
             })?;
             Ok(topic_entries(&layers, &topic.configs))
         }
         BROKER => broker_entries(broker, &layers, &resource.resource_name),
-        other => Err((ErrorCode::INVALID_REQUEST, format!("Configuration resources of type {other} are not supported."))),
+        other => Err((
+            ErrorCode::INVALID_REQUEST,
+            format!("Configuration resources of type {other} are not supported."),
+        )),
     }
 }
 
@@ -85,7 +91,11 @@ pub(super) fn topic_entries(layers: &Layers<'_>, topic: &BTreeMap<String, String
     TOPIC_KEYS.iter().map(entry).collect()
 }
 
-fn broker_entries(broker: &Broker, layers: &Layers<'_>, name: &str) -> Result<Vec<Entry>, (ErrorCode, String)> {
+fn broker_entries(
+    broker: &Broker,
+    layers: &Layers<'_>,
+    name: &str,
+) -> Result<Vec<Entry>, (ErrorCode, String)> {
     let keys = BROKER_KEYS.iter().chain(TOPIC_KEYS);
     let entry = |key| Entry { key, layers: layers.of_broker_key(key), is_broker_resource: true };
     if name.is_empty() {
@@ -109,8 +119,13 @@ pub(super) fn check_broker_name(broker: &Broker, name: &str) -> Result<(), (Erro
     let own = broker.config().broker_id;
     match name.parse::<i32>() {
         Ok(id) if id == own.0 => Ok(()),
-        Ok(_) => Err((ErrorCode::INVALID_REQUEST, format!("Unexpected broker id, expected {own} but received {name}"))),
-        Err(_) => Err((ErrorCode::INVALID_REQUEST, format!("Broker id must be an integer, but it is: {name}"))),
+        Ok(_) => Err((
+            ErrorCode::INVALID_REQUEST,
+            format!("Unexpected broker id, expected {own} but received {name}"),
+        )),
+        Err(_) => {
+            Err((ErrorCode::INVALID_REQUEST, format!("Broker id must be an integer, but it is: {name}")))
+        }
     }
 }
 

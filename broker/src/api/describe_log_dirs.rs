@@ -13,11 +13,14 @@ pub(crate) async fn handle(
     _: i16,
     request: DescribeLogDirsRequest,
 ) -> DescribeLogDirsResponse {
-    let mut by_directory: BTreeMap<PathBuf, BTreeMap<String, Vec<DescribeLogDirsPartition>>> = BTreeMap::new();
+    let mut by_directory: BTreeMap<PathBuf, BTreeMap<String, Vec<DescribeLogDirsPartition>>> =
+        BTreeMap::new();
     for directory in &broker.config().log_dirs {
         by_directory.insert(directory.clone(), BTreeMap::new());
     }
-    for partition in broker.topics().partitions().filter(|partition| is_wanted(request.topics.as_deref(), partition)) {
+    for partition in
+        broker.topics().partitions().filter(|partition| is_wanted(request.topics.as_deref(), partition))
+    {
         let Some(directory) = partition.log().directory().parent().map(PathBuf::from) else { continue };
         let topic = partition.name().topic.to_string();
         let described = DescribeLogDirsPartition {
@@ -30,7 +33,10 @@ pub(crate) async fn handle(
     }
     let results = by_directory.into_iter().map(|(directory, topics)| DescribeLogDirsResult {
         log_dir: directory.display().to_string(),
-        topics: topics.into_iter().map(|(name, partitions)| DescribeLogDirsTopic { name, partitions }).collect(),
+        topics: topics
+            .into_iter()
+            .map(|(name, partitions)| DescribeLogDirsTopic { name, partitions })
+            .collect(),
         ..DescribeLogDirsResult::default()
     });
     DescribeLogDirsResponse { results: results.collect(), ..DescribeLogDirsResponse::default() }

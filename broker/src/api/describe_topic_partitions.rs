@@ -10,8 +10,8 @@ use crate::{
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        Cursor, DescribeTopicPartitionsPartition, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
-        DescribeTopicPartitionsTopic,
+        Cursor, DescribeTopicPartitionsPartition, DescribeTopicPartitionsRequest,
+        DescribeTopicPartitionsResponse, DescribeTopicPartitionsTopic,
     },
 };
 use std::collections::BTreeSet;

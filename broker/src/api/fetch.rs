@@ -16,7 +16,8 @@ use bytes::Bytes;
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        FetchEpochEndOffset, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse, LeaderIdAndEpoch,
+        FetchEpochEndOffset, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse,
+        LeaderIdAndEpoch,
     },
     records::Compression,
     wire::Records,
@@ -55,7 +56,11 @@ struct Fetch<'a> {
     is_follower: bool,
 }
 
-pub(crate) async fn handle(broker: &Broker, version: i16, request: FetchRequest) -> (FetchResponse, Vec<LogSlice>) {
+pub(crate) async fn handle(
+    broker: &Broker,
+    version: i16,
+    request: FetchRequest,
+) -> (FetchResponse, Vec<LogSlice>) {
     let max_wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0));
     let fetch = Fetch {
         broker,
@@ -72,7 +77,9 @@ pub(crate) async fn handle(broker: &Broker, version: i16, request: FetchRequest)
     };
     let plan = match plan {
         Ok(plan) => plan,
-        Err(code) => return (FetchResponse { error_code: code.code(), ..FetchResponse::default() }, Vec::new()),
+        Err(code) => {
+            return (FetchResponse { error_code: code.code(), ..FetchResponse::default() }, Vec::new());
+        }
     };
     let mut outcomes = fetch.until_enough(&plan.partitions, now + max_wait).await;
     for outcome in &mut outcomes {
@@ -287,7 +294,8 @@ async fn answer(version: i16, outcomes: Vec<Outcome>) -> (Vec<FetchTopicResponse
         }
         let fenced = outcome.error == ErrorCode::FENCED_LEADER_EPOCH && version >= FIRST_VERSION_WITH_LEADERS;
         if let (true, Some(epoch)) = (fenced, outcome.leader_epoch) {
-            response.current_leader = LeaderIdAndEpoch { leader_epoch: epoch.0, ..LeaderIdAndEpoch::default() };
+            response.current_leader =
+                LeaderIdAndEpoch { leader_epoch: epoch.0, ..LeaderIdAndEpoch::default() };
         }
         if let Some(slice) = outcome.slice {
             match copy_small(&slice).await {

@@ -161,7 +161,8 @@ impl Sessions {
     }
 
     fn go_on(&mut self, request: SessionRequest, now: Monotonic) -> Result<Plan, ErrorCode> {
-        let session = self.sessions.get_mut(&request.session_id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
+        let session =
+            self.sessions.get_mut(&request.session_id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
         if request.epoch != session.next_epoch {
             return Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH);
         }
@@ -178,7 +179,8 @@ impl Sessions {
     /// Notes what an answer tells of a partition, and says whether it has to be in the answer: it has records or an
     /// error, or what it tells is news.
     pub fn tell(&mut self, session_id: i32, key: &PartitionKey, told: Told, must_send: bool) -> bool {
-        let Some(partition) = self.sessions.get_mut(&session_id).and_then(|session| session.partitions.get_mut(key))
+        let Some(partition) =
+            self.sessions.get_mut(&session_id).and_then(|session| session.partitions.get_mut(key))
         else {
             return true;
         };
@@ -286,12 +288,18 @@ mod tests {
         assert_eq!(numbers(&plan), [(0, 5), (1, 9)]);
         let plan = sessions.plan(request(7, 2, &[], &[0]), T0, || 8).unwrap();
         assert_eq!(numbers(&plan), [(1, 9)]);
-        assert_eq!(sessions.plan(request(7, 2, &[], &[]), T0, || 8), Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH));
+        assert_eq!(
+            sessions.plan(request(7, 2, &[], &[]), T0, || 8),
+            Err(ErrorCode::INVALID_FETCH_SESSION_EPOCH)
+        );
         let by_id = SessionRequest { uses_topic_ids: true, ..request(7, 3, &[], &[]) };
         assert_eq!(sessions.plan(by_id, T0, || 8), Err(ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR));
         let plan = sessions.plan(request(7, FINAL_EPOCH, &[(3, 1)], &[]), T0, || 8).unwrap();
         assert_eq!((plan.session_id, numbers(&plan)), (NO_SESSION, vec![(3, 1)]));
-        assert_eq!(sessions.plan(request(7, 3, &[], &[]), T0, || 8), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+        assert_eq!(
+            sessions.plan(request(7, 3, &[], &[]), T0, || 8),
+            Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)
+        );
     }
 
     #[test]
@@ -322,6 +330,9 @@ mod tests {
         assert_eq!(sessions.plan(request(0, 0, &[(0, 0)], &[]), soon, || 8).unwrap().session_id, NO_SESSION);
         let late = T0 + KEEP_AT_LEAST;
         assert_eq!(sessions.plan(request(0, 0, &[(0, 0)], &[]), late, || 8).unwrap().session_id, 8);
-        assert_eq!(sessions.plan(request(7, 1, &[], &[]), late, || 9), Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND));
+        assert_eq!(
+            sessions.plan(request(7, 1, &[], &[]), late, || 9),
+            Err(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)
+        );
     }
 }

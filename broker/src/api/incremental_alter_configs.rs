@@ -97,7 +97,10 @@ fn list_key(target: &Target, name: &str) -> Result<&'static Key, Refusal> {
     };
     match key {
         Some(key) if matches!(key.kind, Kind::List(_)) => Ok(key),
-        Some(_) => Err((ErrorCode::INVALID_CONFIG, format!("Config value append is not allowed for config key: {name}"))),
+        Some(_) => Err((
+            ErrorCode::INVALID_CONFIG,
+            format!("Config value append is not allowed for config key: {name}"),
+        )),
         None => Err((ErrorCode::INVALID_CONFIG, format!("Unknown config name: {name}"))),
     }
 }

@@ -15,7 +15,10 @@ pub(crate) async fn handle(
 ) -> InitProducerIdResponse {
     if request.transactional_id.is_some() {
         // Transactions are not available; a producer that insists on one must not go on as if it had one.
-        return InitProducerIdResponse { error_code: ErrorCode::INVALID_REQUEST.code(), ..Default::default() };
+        return InitProducerIdResponse {
+            error_code: ErrorCode::INVALID_REQUEST.code(),
+            ..Default::default()
+        };
     }
     // A producer that asks again with an id it has gets a new one all the same: without a transaction nothing ties it to the old.
     match broker.producer_ids().next().await {

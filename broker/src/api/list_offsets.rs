@@ -10,9 +10,9 @@ use crate::{
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP, EARLIEST_TIMESTAMP, LATEST_TIERED_TIMESTAMP,
-        LATEST_TIMESTAMP, ListOffsetsPartition, ListOffsetsPartitionResponse, ListOffsetsRequest, ListOffsetsResponse,
-        ListOffsetsTopicResponse, MAX_TIMESTAMP,
+        EARLIEST_LOCAL_TIMESTAMP, EARLIEST_PENDING_UPLOAD_TIMESTAMP, EARLIEST_TIMESTAMP,
+        LATEST_TIERED_TIMESTAMP, LATEST_TIMESTAMP, ListOffsetsPartition, ListOffsetsPartitionResponse,
+        ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse, MAX_TIMESTAMP,
     },
 };
 
@@ -33,8 +33,10 @@ pub(crate) async fn handle(
     for topic in request.topics {
         let mut partitions = Vec::with_capacity(topic.partitions.len());
         for wanted in &topic.partitions {
-            let mut response =
-                ListOffsetsPartitionResponse { partition_index: wanted.partition_index, ..Default::default() };
+            let mut response = ListOffsetsPartitionResponse {
+                partition_index: wanted.partition_index,
+                ..Default::default()
+            };
             match look_up(&topics, &topic.name, wanted).await {
                 Ok(None) => {}
                 Ok(Some((timestamp, offset, leader_epoch))) => {

@@ -10,8 +10,8 @@ use crate::{
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        AUTHORIZED_OPERATIONS_OMITTED, MetadataRequest, MetadataRequestTopic, MetadataResponse, MetadataResponseBroker,
-        MetadataResponsePartition, MetadataResponseTopic,
+        AUTHORIZED_OPERATIONS_OMITTED, MetadataRequest, MetadataRequestTopic, MetadataResponse,
+        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
     },
 };
 use std::{collections::BTreeMap, sync::Arc};
@@ -134,7 +134,11 @@ fn present(broker: &Broker, name: &str, topic: &TopicImage, operations: bool) ->
                 }
             })
             .collect(),
-        topic_authorized_operations: if operations { ALL_TOPIC_OPERATIONS } else { AUTHORIZED_OPERATIONS_OMITTED },
+        topic_authorized_operations: if operations {
+            ALL_TOPIC_OPERATIONS
+        } else {
+            AUTHORIZED_OPERATIONS_OMITTED
+        },
         ..MetadataResponseTopic::default()
     }
 }

@@ -22,12 +22,7 @@ pub(crate) mod metadata;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
 
-use crate::{
-    broker::Broker,
-    metadata::MetadataError,
-    server::dispatch::Client,
-    types::LeaderEpoch,
-};
+use crate::{broker::Broker, metadata::MetadataError, server::dispatch::Client, types::LeaderEpoch};
 use sillon_protocol::{ApiKey, ErrorCode};
 
 /// The APIs that are offered.
@@ -63,7 +58,8 @@ const ALL_CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 
 fn endpoint(broker: &Broker, client: &Client) -> (String, i32) {
     let listeners = &broker.config().listeners;
     let index = listeners.iter().position(|listener| listener.port == client.local.port()).unwrap_or(0);
-    let advertised = broker.advertised().get(index).or(broker.advertised().first()).expect("there is a listener");
+    let advertised =
+        broker.advertised().get(index).or(broker.advertised().first()).expect("there is a listener");
     let host = match advertised.host.as_str() {
         "" | "0.0.0.0" | "::" => client.local.ip().to_string(),
         host => host.to_owned(),

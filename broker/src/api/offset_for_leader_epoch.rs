@@ -39,7 +39,11 @@ pub(crate) async fn handle(
     OffsetForLeaderEpochResponse { topics: results.collect(), ..OffsetForLeaderEpochResponse::default() }
 }
 
-fn look_up(topics: &Topics, topic: &str, wanted: &OffsetForLeaderPartition) -> Result<(LeaderEpoch, Offset), ErrorCode> {
+fn look_up(
+    topics: &Topics,
+    topic: &str,
+    wanted: &OffsetForLeaderPartition,
+) -> Result<(LeaderEpoch, Offset), ErrorCode> {
     let topic = topics.by_name(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let partition = topic.partition(wanted.partition)?;
     check_leader_epoch(wanted.current_leader_epoch, partition.leader_epoch())?;

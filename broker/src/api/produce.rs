@@ -11,7 +11,8 @@ use bytes::Bytes;
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic, ProduceTopicResponse,
+        ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic,
+        ProduceTopicResponse,
     },
     records,
 };
@@ -36,7 +37,11 @@ pub(crate) async fn handle(broker: &Broker, version: i16, request: ProduceReques
 
 /// Whether any partition was refused.
 pub(crate) fn has_error(response: &ProduceResponse) -> bool {
-    response.responses.iter().flat_map(|topic| &topic.partition_responses).any(|partition| partition.error_code != 0)
+    response
+        .responses
+        .iter()
+        .flat_map(|topic| &topic.partition_responses)
+        .any(|partition| partition.error_code != 0)
 }
 
 /// What is wrong with the request as a whole.
@@ -99,7 +104,10 @@ async fn produce_partition(
     let batch = records::produce_batch(&records.unwrap_or_default(), version)
         .map_err(|error| refusal_for(&AppendError::Record(error)))?;
     if batch.is_transactional() {
-        return Err((ErrorCode::INVALID_TXN_STATE, Some("Transactions are not available in this version.".to_owned())));
+        return Err((
+            ErrorCode::INVALID_TXN_STATE,
+            Some("Transactions are not available in this version.".to_owned()),
+        ));
     }
     let stored = partition.append(batch).await.map_err(|error| refusal_for(&error))?;
     if acks != 0 {

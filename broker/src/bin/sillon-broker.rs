@@ -17,14 +17,17 @@ use tracing_subscriber::EnvFilter;
 ///
 /// Without a configuration it listens on 127.0.0.1:9092 and keeps its logs in data/sillon below the current directory.
 #[derive(Parser)]
-#[command(version, after_help = "\
+#[command(
+    version,
+    after_help = "\
 Examples:
   sillon-broker
   sillon-broker --config server.properties
   sillon-broker --override listeners=PLAINTEXT://0.0.0.0:9092 --override log.dirs=/var/lib/sillon
   sillon-broker --print-config
 
-Stop it with SIGTERM or Ctrl-C: it then closes its logs and starts again without checking them.")]
+Stop it with SIGTERM or Ctrl-C: it then closes its logs and starts again without checking them."
+)]
 struct Arguments {
     /// Kafka's server.properties.
     #[arg(long, short, value_name = "FILE")]
@@ -72,7 +75,8 @@ fn start(arguments: Arguments) -> Result<(), String> {
         }
         return Ok(());
     }
-    let filter = EnvFilter::try_new(&arguments.log).map_err(|error| format!("--log {}: {error}", arguments.log))?;
+    let filter =
+        EnvFilter::try_new(&arguments.log).map_err(|error| format!("--log {}: {error}", arguments.log))?;
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match arguments.log_format {
         LogFormat::Human => logs.init(),
@@ -93,7 +97,9 @@ fn start(arguments: Arguments) -> Result<(), String> {
     ran.map_err(|error| format!("cannot start threads: {error}"))?.map_err(|error| error.to_string())
 }
 
-fn configuration(arguments: &Arguments) -> Result<(BrokerConfig, Vec<sillon_broker::config::Warning>), String> {
+fn configuration(
+    arguments: &Arguments,
+) -> Result<(BrokerConfig, Vec<sillon_broker::config::Warning>), String> {
     let mut list = Vec::new();
     if let Some(path) = &arguments.config {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;

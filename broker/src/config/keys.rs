@@ -203,7 +203,12 @@ pub const BROKER_KEYS: &[Key] = &[
         "600000",
         "After how long a connection without requests is closed.",
     ),
-    broker("default.replication.factor", Kind::Int(1, 32767), "1", "How many replicas a topic gets that names none."),
+    broker(
+        "default.replication.factor",
+        Kind::Int(1, 32767),
+        "1",
+        "How many replicas a topic gets that names none.",
+    ),
     broker("delete.topic.enable", Kind::Boolean, "true", "Whether topics can be deleted."),
     broker(
         "fetch.max.bytes",
@@ -217,7 +222,12 @@ pub const BROKER_KEYS: &[Key] = &[
         "PLAINTEXT://127.0.0.1:9092",
         "Where to listen, as PLAINTEXT://host:port; an empty host is every address of the machine.",
     ),
-    broker("log.dirs", Kind::Text, "data/sillon", "The directories that hold the logs, comma-separated (also `log.dir`)."),
+    broker(
+        "log.dirs",
+        Kind::Text,
+        "data/sillon",
+        "The directories that hold the logs, comma-separated (also `log.dir`).",
+    ),
     broker(
         "log.flush.offset.checkpoint.interval.ms",
         Kind::Int(1, i32::MAX),
@@ -242,7 +252,12 @@ pub const BROKER_KEYS: &[Key] = &[
         "1000",
         "How many incremental fetch sessions are kept.",
     ),
-    broker("num.partitions", Kind::Int(1, i32::MAX), "1", "How many partitions a topic gets that names no number."),
+    broker(
+        "num.partitions",
+        Kind::Int(1, i32::MAX),
+        "1",
+        "How many partitions a topic gets that names no number.",
+    ),
     broker(
         "producer.id.expiration.ms",
         Kind::Int(1, i32::MAX),
@@ -270,7 +285,9 @@ impl Key {
     /// What is wrong with it, in words that follow "Invalid value X for configuration Y: ".
     pub fn check(&self, value: &str) -> Result<(), String> {
         match self.kind {
-            Kind::Boolean if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") => Ok(()),
+            Kind::Boolean if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") => {
+                Ok(())
+            }
             Kind::Boolean => Err("true or false is expected".to_owned()),
             Kind::Int(low, high) => check_number(value, i64::from(low), i64::from(high)),
             Kind::Long(low, high) => check_number(value, low, high),
@@ -295,7 +312,9 @@ impl Key {
 fn check_number(value: &str, low: i64, high: i64) -> Result<(), String> {
     match value.parse::<i64>() {
         Ok(number) if (low..=high).contains(&number) => Ok(()),
-        Ok(_) if high == i64::MAX || high == i64::from(i32::MAX) => Err(format!("at least {low} is expected")),
+        Ok(_) if high == i64::MAX || high == i64::from(i32::MAX) => {
+            Err(format!("at least {low} is expected"))
+        }
         Ok(_) => Err(format!("a number from {low} to {high} is expected")),
         Err(_) => Err("a whole number is expected".to_owned()),
     }
@@ -308,7 +327,10 @@ pub fn topic_key(name: &str) -> Option<&'static Key> {
 
 /// The key of a broker of that name, with the topic key whose default it gives, if it gives one.
 pub fn broker_key(name: &str) -> Option<&'static Key> {
-    BROKER_KEYS.iter().find(|key| key.name == name).or_else(|| TOPIC_KEYS.iter().find(|key| key.broker_synonym == name))
+    BROKER_KEYS
+        .iter()
+        .find(|key| key.name == name)
+        .or_else(|| TOPIC_KEYS.iter().find(|key| key.broker_synonym == name))
 }
 
 #[cfg(test)]

@@ -46,7 +46,9 @@ mod tests {
 
     #[test]
     fn parses_and_prints() {
-        for text in ["PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092", "PLAINTEXT://[::1]:0", "PLAINTEXT://n0:9092"] {
+        for text in
+            ["PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://:9092", "PLAINTEXT://[::1]:0", "PLAINTEXT://n0:9092"]
+        {
             assert_eq!(text.parse::<Listener>().unwrap().to_string(), text);
         }
         for text in ["", "9092", "PLAINTEXT://x", "SSL://x:1", "PLAINTEXT://x:99999"] {

@@ -138,8 +138,13 @@ impl BrokerConfig {
         if listeners.is_empty() {
             return Err(values.error("listeners", "at least one PLAINTEXT://host:port is expected"));
         }
-        let log_dirs: Vec<PathBuf> =
-            values.text("log.dirs").split(',').map(str::trim).filter(|dir| !dir.is_empty()).map(PathBuf::from).collect();
+        let log_dirs: Vec<PathBuf> = values
+            .text("log.dirs")
+            .split(',')
+            .map(str::trim)
+            .filter(|dir| !dir.is_empty())
+            .map(PathBuf::from)
+            .collect();
         if log_dirs.is_empty() {
             return Err(values.error("log.dirs", "at least one directory is expected"));
         }
@@ -159,7 +164,8 @@ impl BrokerConfig {
             recovery_point_checkpoint_interval_ms: values.number("log.flush.offset.checkpoint.interval.ms"),
             flush_check_interval_ms: values.number("log.flush.scheduler.interval.ms"),
             retention_check_interval_ms: values.number("log.retention.check.interval.ms"),
-            high_watermark_checkpoint_interval_ms: values.number("replica.high.watermark.checkpoint.interval.ms"),
+            high_watermark_checkpoint_interval_ms: values
+                .number("replica.high.watermark.checkpoint.interval.ms"),
             set: set.iter().map(|(name, (_, value))| (*name, value.clone())).collect(),
         })
     }
@@ -189,7 +195,8 @@ fn resolve(property: &Property) -> Result<Option<(&'static Key, String, i64)>, C
     if *factor == 1 {
         return Ok(Some((key, property.value.clone(), 1)));
     }
-    let number: i64 = property.value.parse().map_err(|_| error(property, "a whole number is expected".to_owned()))?;
+    let number: i64 =
+        property.value.parse().map_err(|_| error(property, "a whole number is expected".to_owned()))?;
     let value = if number < 0 { -1 } else { number.saturating_mul(*factor) };
     Ok(Some((key, value.to_string(), *factor)))
 }
@@ -199,7 +206,12 @@ fn name_for_broker(key: &'static Key) -> &'static str {
 }
 
 fn error(property: &Property, expected: String) -> ConfigError {
-    ConfigError { place: property.place.clone(), key: property.key.clone(), value: property.value.clone(), expected }
+    ConfigError {
+        place: property.place.clone(),
+        key: property.key.clone(),
+        value: property.value.clone(),
+        expected,
+    }
 }
 
 /// Reads checked values out of what was set, else the defaults.
@@ -249,7 +261,8 @@ mod tests {
 
     #[test]
     fn a_bad_value_names_file_line_key_and_what_is_allowed() {
-        let error = BrokerConfig::from_properties("broker.id=1\nnum.partitions=none\n", "server.properties").unwrap_err();
+        let error = BrokerConfig::from_properties("broker.id=1\nnum.partitions=none\n", "server.properties")
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "server.properties:2: invalid value \"none\" for num.partitions: a whole number is expected"
@@ -258,14 +271,16 @@ mod tests {
 
     #[test]
     fn an_unsupported_key_is_a_warning() {
-        let (_, warnings) = BrokerConfig::from_properties("zookeeper.set.acl=true", "server.properties").unwrap();
+        let (_, warnings) =
+            BrokerConfig::from_properties("zookeeper.set.acl=true", "server.properties").unwrap();
         assert_eq!(warnings[0].text, "zookeeper.set.acl is not supported and is ignored");
         assert_eq!(warnings[0].place.to_string(), "server.properties:1");
     }
 
     #[test]
     fn milliseconds_beat_minutes_and_hours_whatever_their_order() {
-        for text in ["log.retention.ms=5\nlog.retention.hours=1", "log.retention.hours=1\nlog.retention.ms=5"] {
+        for text in ["log.retention.ms=5\nlog.retention.hours=1", "log.retention.hours=1\nlog.retention.ms=5"]
+        {
             let (config, _) = BrokerConfig::from_properties(text, "x").unwrap();
             assert_eq!(config.set_value("log.retention.ms"), Some("5"));
         }

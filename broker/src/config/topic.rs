@@ -62,7 +62,11 @@ impl Layers<'_> {
 
     /// All layers in which a topic's key has a value, strongest first.
     pub fn of_topic_key(&self, key: &'static Key, topic: &BTreeMap<String, String>) -> Vec<Layer> {
-        let own = topic.get(key.name).map(|value| Layer { name: key.name, value: value.clone(), source: Source::Topic });
+        let own = topic.get(key.name).map(|value| Layer {
+            name: key.name,
+            value: value.clone(),
+            source: Source::Topic,
+        });
         own.into_iter().chain(self.of_broker_key(key)).collect()
     }
 
@@ -131,7 +135,9 @@ pub fn check_topic_value(name: &str, value: &str) -> Result<(), String> {
 pub fn check_broker_value(name: &str, value: &str) -> Result<(), String> {
     let key = keys::broker_key(name).ok_or_else(|| format!("Unknown broker config name: {name}"))?;
     if !key.dynamic {
-        return Err(format!("Cannot update {name} dynamically: it takes effect at the next start from the file"));
+        return Err(format!(
+            "Cannot update {name} dynamically: it takes effect at the next start from the file"
+        ));
     }
     key.check(value).map_err(|expected| format!("Invalid value {value} for configuration {name}: {expected}"))
 }
@@ -149,7 +155,8 @@ mod tests {
         let topic = set("retention.ms", "3");
         let key = keys::topic_key("retention.ms").unwrap();
         let layers = Layers { file: &file, dynamic_broker: &dynamic, dynamic_default: &none };
-        let found: Vec<_> = layers.of_topic_key(key, &topic).into_iter().map(|l| (l.name, l.value, l.source)).collect();
+        let found: Vec<_> =
+            layers.of_topic_key(key, &topic).into_iter().map(|l| (l.name, l.value, l.source)).collect();
         assert_eq!(
             found,
             [
@@ -166,7 +173,11 @@ mod tests {
     #[test]
     fn bad_values_are_refused_in_kafkas_words() {
         assert_eq!(check_topic_value("nonsense", "1"), Err("Unknown topic config name: nonsense".to_owned()));
-        assert!(check_topic_value("retention.ms", "x").unwrap_err().starts_with("Invalid value x for configuration"));
+        assert!(
+            check_topic_value("retention.ms", "x")
+                .unwrap_err()
+                .starts_with("Invalid value x for configuration")
+        );
         assert!(check_broker_value("broker.id", "3").unwrap_err().starts_with("Cannot update broker.id"));
         assert_eq!(check_broker_value("log.retention.ms", "3"), Ok(()));
     }

@@ -238,13 +238,18 @@ impl Log {
                 cut.err().map(|cut| format!(", and what was written stays: {cut}")).unwrap_or_default();
             return Err(self.append_failed("appending", &format!("{error}{rest}")));
         }
-        if position == 0 {
-            writer.active_since = now;
-        }
-        writer.producers.record(&header, base_offset, marker, now);
         let next_offset = Offset(header.next_offset());
         let entries_due = {
             let mut view = self.view();
+            if let Some(reason) = view.offline.clone() {
+                // A sync failed while this was written (I19). What was written lies past the log's end: opening the
+                // log again cuts it off.
+                return Err(AppendError::Offline(reason));
+            }
+            if position == 0 {
+                writer.active_since = now;
+            }
+            writer.producers.record(&header, base_offset, marker, now);
             let due = segment.note(&header, config.index_interval_bytes);
             view.log_end = next_offset;
             assert_eq!(view.active().end_offset(), next_offset, "the batch is the last one of the log");

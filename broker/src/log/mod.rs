@@ -24,6 +24,7 @@ mod directories;
 mod epoch_cache;
 mod error;
 mod flush;
+pub(crate) mod fuzz_targets;
 mod inventory;
 mod maintain;
 mod meta_properties;

@@ -4,7 +4,10 @@
 //! directory.
 
 use super::error::InvalidTopicName;
-use crate::types::{Offset, TopicPartition};
+use crate::{
+    metadata::names::check_topic_name,
+    types::{Offset, TopicPartition},
+};
 
 /// Batches.
 pub(super) const LOG_SUFFIX: &str = ".log";
@@ -33,8 +36,6 @@ pub(super) const SYNC_FAILED: &str = "sync-failed";
 /// Ends the name of a partition directory that is waiting to be removed.
 pub(super) const DELETE_DIRECTORY_SUFFIX: &str = "-delete";
 
-/// The longest topic name.
-const TOPIC_NAME_BYTES: usize = 249;
 /// The longest name most file systems take.
 const FILE_NAME_BYTES: usize = 255;
 
@@ -56,13 +57,7 @@ pub(super) fn parse_file_name(name: &str, suffix: &str) -> Option<Offset> {
 /// # Errors
 /// [`InvalidTopicName`].
 pub fn validate_topic_name(name: &str) -> Result<(), InvalidTopicName> {
-    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let valid = !name.is_empty()
-        && name.len() <= TOPIC_NAME_BYTES
-        && name != "."
-        && name != ".."
-        && name.bytes().all(legal);
-    if valid { Ok(()) } else { Err(InvalidTopicName(name.chars().take(TOPIC_NAME_BYTES + 1).collect())) }
+    check_topic_name(name).map_err(|_| InvalidTopicName(name.to_owned()))
 }
 
 /// The name of a partition's directory.

@@ -92,7 +92,9 @@ pub fn apply(image: &MetadataImage, change: Change) -> Result<MetadataImage, Met
     let mut next = image.clone();
     next.version += 1;
     match change {
-        Change::CreateTopic { name, id, assignment, configs } => create_topic(&mut next, name, id, assignment, configs)?,
+        Change::CreateTopic { name, id, assignment, configs } => {
+            create_topic(&mut next, name, id, assignment, configs)?
+        }
         Change::DeleteTopic { id } => {
             let name = name_of(image, id)?;
             next.topics.remove(&name);
@@ -115,8 +117,10 @@ pub fn apply(image: &MetadataImage, change: Change) -> Result<MetadataImage, Met
         Change::BeginLeadership { broker } => begin_leadership(&mut next, broker),
         Change::AllocateProducerIds { count } => {
             assert!(count > 0, "an allocation takes at least one id");
-            next.next_producer_id =
-                next.next_producer_id.checked_add(count).ok_or(MetadataError::Storage("producer ids are used up".into()))?;
+            next.next_producer_id = next
+                .next_producer_id
+                .checked_add(count)
+                .ok_or(MetadataError::Storage("producer ids are used up".into()))?;
         }
     }
     Ok(next)
@@ -134,7 +138,9 @@ fn create_topic(
         return Err(MetadataError::TopicExists(name));
     }
     if let Some(other) = next.topics.keys().find(|other| names::collide(other, &name)) {
-        return Err(MetadataError::InvalidTopicName(format!("Topic '{name}' collides with existing topics: {other}")));
+        return Err(MetadataError::InvalidTopicName(format!(
+            "Topic '{name}' collides with existing topics: {other}"
+        )));
     }
     assert!(next.topic_by_id(id).is_none(), "topic ids are random and never used twice");
     let partitions = assignment.into_iter().map(new_partition).collect();
@@ -164,7 +170,12 @@ fn name_of(image: &MetadataImage, id: TopicId) -> Result<Arc<str>, MetadataError
 }
 
 fn topic_mut(image: &mut MetadataImage, id: TopicId) -> Result<&mut TopicImage, MetadataError> {
-    image.topics.values_mut().find(|topic| topic.id == id).map(Arc::make_mut).ok_or(MetadataError::UnknownTopic)
+    image
+        .topics
+        .values_mut()
+        .find(|topic| topic.id == id)
+        .map(Arc::make_mut)
+        .ok_or(MetadataError::UnknownTopic)
 }
 
 #[cfg(test)]
@@ -191,7 +202,8 @@ mod tests {
         assert_eq!(apply(&image, create("a.b", 2)), Err(MetadataError::TopicExists("a.b".into())));
         assert!(matches!(apply(&image, create("a_b", 2)), Err(MetadataError::InvalidTopicName(_))));
         assert!(matches!(apply(&image, create("..", 2)), Err(MetadataError::InvalidTopicName(_))));
-        let more = |present| Change::AddPartitions { id: id(1), present, assignment: vec![vec![BrokerId(0)]] };
+        let more =
+            |present| Change::AddPartitions { id: id(1), present, assignment: vec![vec![BrokerId(0)]] };
         assert_eq!(apply(&image, more(1)), Err(MetadataError::Conflict));
         let image = apply(&image, more(2)).unwrap();
         assert_eq!(image.topic("a.b").unwrap().partitions.len(), 3);

@@ -58,11 +58,17 @@ impl FileStore {
     ///
     /// # Errors
     /// Where the file cannot be read or is damaged.
-    pub async fn open(runtime: Runtime, directory: &Path, new_cluster_id: String) -> Result<FileStore, OpenError> {
+    pub async fn open(
+        runtime: Runtime,
+        directory: &Path,
+        new_cluster_id: String,
+    ) -> Result<FileStore, OpenError> {
         let path = directory.join(FILE_NAME);
         let mut is_new = false;
         let image = match runtime.fs().read_small(&path, MAX_FILE_BYTES).await {
-            Ok(bytes) => decode(&bytes).map_err(|reason| OpenError::Damaged { path: path.clone(), reason })?,
+            Ok(bytes) => {
+                decode(&bytes).map_err(|reason| OpenError::Damaged { path: path.clone(), reason })?
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 is_new = true;
                 MetadataImage { cluster_id: new_cluster_id, ..MetadataImage::default() }
@@ -81,11 +87,9 @@ impl FileStore {
     async fn write(&self, change: Change) -> Result<Arc<MetadataImage>, MetadataError> {
         let _writing = self.writing.lock().await;
         let next = change::apply(&self.image(), change)?;
-        self.runtime
-            .fs()
-            .replace(&self.path, &encode(&next))
-            .await
-            .map_err(|error| MetadataError::Storage(format!("cannot write {}: {error}", self.path.display())))?;
+        self.runtime.fs().replace(&self.path, &encode(&next)).await.map_err(|error| {
+            MetadataError::Storage(format!("cannot write {}: {error}", self.path.display()))
+        })?;
         let next = Arc::new(next);
         *self.image.write().expect("no writer panics") = next.clone();
         Ok(next)
@@ -102,7 +106,7 @@ impl MetadataStore for FileStore {
     }
 }
 
-fn encode(image: &MetadataImage) -> Vec<u8> {
+pub(crate) fn encode(image: &MetadataImage) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(image).expect("an image has string keys only");
     bytes.push(b'\n');
     let checksum = crc32c(&bytes);
@@ -110,7 +114,7 @@ fn encode(image: &MetadataImage) -> Vec<u8> {
     bytes
 }
 
-fn decode(bytes: &[u8]) -> Result<MetadataImage, String> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<MetadataImage, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let body_end = text.trim_end().rfind('\n').map_or(0, |position| position + 1);
     let (body, last_line) = text.split_at(body_end);

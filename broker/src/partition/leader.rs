@@ -45,6 +45,12 @@ impl LeaderState {
         self.high_watermark = stable_end;
         Some(moved)
     }
+
+    /// The log was cut: damage on the disk took records that were committed.
+    pub fn on_log_end_lowered(&mut self, log_end: Offset) -> Offset {
+        self.high_watermark = self.high_watermark.min(log_end);
+        self.high_watermark
+    }
 }
 
 #[cfg(test)]
@@ -55,9 +61,13 @@ mod tests {
     fn the_high_watermark_follows_what_is_stable_and_never_goes_back() {
         let mut leader = LeaderState::new(LeaderEpoch(3), Offset(5));
         assert_eq!(leader.on_stable(Offset(5), Offset(9)), None);
-        assert_eq!(leader.on_stable(Offset(8), Offset(9)), Some(HighWatermarkMove { from: Offset(5), to: Offset(8) }));
+        assert_eq!(
+            leader.on_stable(Offset(8), Offset(9)),
+            Some(HighWatermarkMove { from: Offset(5), to: Offset(8) })
+        );
         assert_eq!(leader.on_stable(Offset(6), Offset(9)), None);
-        assert_eq!(leader.high_watermark, Offset(8));
+        assert_eq!(leader.on_log_end_lowered(Offset(9)), Offset(8));
+        assert_eq!(leader.on_log_end_lowered(Offset(7)), Offset(7));
     }
 
     #[test]

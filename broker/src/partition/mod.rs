@@ -60,7 +60,11 @@ impl Partition {
     ) -> Result<Arc<Partition>, LogError> {
         let (log_start, log_end) = (log.log_start_offset(), log.log_end_offset());
         log.start_leader_epoch(leader_epoch).await?;
-        observers.tell(|| Observation::BecameLeader { partition: &name, leader_epoch, start_offset: log_end });
+        observers.tell(|| Observation::BecameLeader {
+            partition: &name,
+            leader_epoch,
+            start_offset: log_end,
+        });
         let high_watermark = checkpointed_high_watermark.clamp(log_start, log_end);
         let partition = Arc::new(Partition {
             name,
@@ -141,7 +145,13 @@ impl Partition {
     }
 
     /// Tells observers what a reader is given.
-    pub fn served(&self, fetch_offset: Offset, next_offset: Offset, high_watermark: Offset, log_start: Offset) {
+    pub fn served(
+        &self,
+        fetch_offset: Offset,
+        next_offset: Offset,
+        high_watermark: Offset,
+        log_start: Offset,
+    ) {
         self.observers.tell(|| Observation::FetchServed {
             partition: &self.name,
             fetch_offset,
@@ -162,6 +172,11 @@ impl Partition {
     /// Where the disk still fails; the log stays offline.
     pub async fn reopen(&self) -> Result<(), LogError> {
         self.log.reopen().await?;
+        {
+            let mut leader = self.leader.lock().expect("no holder panics");
+            let high_watermark = leader.on_log_end_lowered(self.log.log_end_offset());
+            self.high_watermark.store(high_watermark.0, Ordering::Release);
+        }
         self.commit_all().await
     }
 
@@ -189,7 +204,11 @@ impl Partition {
             let mut leader = self.leader.lock().expect("no holder panics");
             let Some(moved) = leader.on_stable(stable_end, log_end) else { return };
             let log_start = self.log.log_start_offset();
-            assert!(log_start <= moved.to, "the log starts ({log_start}) past its high watermark ({})", moved.to);
+            assert!(
+                log_start <= moved.to,
+                "the log starts ({log_start}) past its high watermark ({})",
+                moved.to
+            );
             self.high_watermark.store(moved.to.0, Ordering::Release);
             self.observers.tell(|| Observation::HighWatermarkMoved {
                 partition: &self.name,

@@ -12,13 +12,7 @@ use super::{
 use crate::broker::Broker;
 use bytes::{Buf, Bytes, BytesMut};
 use sillon_runtime::{BoxStream, Monotonic, ReadHalf, WriteHalf};
-use std::{
-    future::poll_fn,
-    io,
-    pin::Pin,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// How much is read at a time at least, so that small requests come several to a system call.
@@ -105,7 +99,8 @@ impl Frames {
 
     /// Room for what is missing, but for no more than has already arrived, whatever a length claims.
     fn make_room(&mut self, missing: usize) {
-        if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES && missing <= READ_CHUNK_BYTES {
+        if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES && missing <= READ_CHUNK_BYTES
+        {
             self.buffer = BytesMut::with_capacity(READ_CHUNK_BYTES);
         }
         let spare = self.buffer.capacity() - self.buffer.len();
@@ -123,10 +118,15 @@ async fn send(writer: &mut dyn WriteHalf, mut response: Response) -> io::Result<
         sent = slice.position;
         let (mut offset, mut left) = (slice.file_position, slice.length);
         while left > 0 {
-            let count = poll_fn(|context| Pin::new(&mut *writer).poll_send_file(context, &*slice.file, offset, left)).await?;
+            let count =
+                poll_fn(|context| Pin::new(&mut *writer).poll_send_file(context, &*slice.file, offset, left))
+                    .await?;
             if count == 0 {
                 // The answer's length is already on its way: only closing the connection is left.
-                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a log file became shorter while it was read"));
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "a log file became shorter while it was read",
+                ));
             }
             offset += count as u64;
             left -= count;

@@ -41,11 +41,23 @@ pub(crate) struct Client {
 }
 
 /// Handles one request.
-pub(crate) async fn handle(broker: &Arc<Broker>, client: &Client, frame: Bytes) -> Result<Outcome, RequestError> {
+pub(crate) async fn handle(
+    broker: &Arc<Broker>,
+    client: &Client,
+    frame: Bytes,
+) -> Result<Outcome, RequestError> {
     let (header, mut body) = match decode_request_header(&frame) {
         Ok(parts) => parts,
-        Err(RequestHeaderError::UnsupportedVersion { api_key: ApiKey::ApiVersions, correlation_id, .. }) => {
-            return Ok(Outcome::Answer(Response::new(correlation_id, 0, &api::api_versions::unsupported(), 0, Vec::new())?));
+        Err(RequestHeaderError::UnsupportedVersion {
+            api_key: ApiKey::ApiVersions, correlation_id, ..
+        }) => {
+            return Ok(Outcome::Answer(Response::new(
+                correlation_id,
+                0,
+                &api::api_versions::unsupported(),
+                0,
+                Vec::new(),
+            )?));
         }
         Err(error) => return Err(error.into()),
     };
@@ -105,5 +117,11 @@ fn answer<R: Request>(
     slices: Vec<crate::log::LogSlice>,
 ) -> Result<Outcome, RequestError> {
     let header_version = R::response_header_version(header.api_version);
-    Ok(Outcome::Answer(Response::new(header.correlation_id, header_version, response, header.api_version, slices)?))
+    Ok(Outcome::Answer(Response::new(
+        header.correlation_id,
+        header_version,
+        response,
+        header.api_version,
+        slices,
+    )?))
 }

@@ -5,8 +5,8 @@ use sillon_broker::{BrokerError, Running, config::BrokerConfig, observe::Observe
 use sillon_client::{Connection, ConnectionOptions};
 use sillon_protocol::{
     messages::{
-        CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, FetchPartition, FetchRequest, FetchResponse, FetchTopic,
-        ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceTopic,
+        CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, FetchPartition, FetchRequest,
+        FetchResponse, FetchTopic, ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceTopic,
     },
     records::{BatchBuilder, Compression},
     wire::Request,
@@ -32,7 +32,9 @@ pub fn config(directory: &Path, more: &str) -> BrokerConfig {
 
 /// Starts a broker that has to start.
 pub async fn start(runtime: &Runtime, directory: &Path, more: &str) -> Running {
-    try_start(runtime, directory, more).await.unwrap_or_else(|error| panic!("the broker does not start: {error}"))
+    try_start(runtime, directory, more)
+        .await
+        .unwrap_or_else(|error| panic!("the broker does not start: {error}"))
 }
 
 pub async fn try_start(runtime: &Runtime, directory: &Path, more: &str) -> Result<Running, BrokerError> {
@@ -42,7 +44,9 @@ pub async fn try_start(runtime: &Runtime, directory: &Path, more: &str) -> Resul
 /// A connection to it.
 pub async fn connect(runtime: &Runtime, broker: &Running) -> Connection {
     let port = broker.addresses()[0].port();
-    Connection::connect(runtime, "127.0.0.1", port, ConnectionOptions::default()).await.expect("the broker answers")
+    Connection::connect(runtime, "127.0.0.1", port, ConnectionOptions::default())
+        .await
+        .expect("the broker answers")
 }
 
 /// Sends a request in a version and expects an answer.
@@ -51,14 +55,22 @@ pub async fn ask<R: Request>(connection: &Connection, version: i16, request: &R)
 }
 
 /// Creates a topic and gives the code of its result.
-pub async fn create_topic(connection: &Connection, name: &str, partitions: i32, configs: &[(&str, &str)]) -> i16 {
+pub async fn create_topic(
+    connection: &Connection,
+    name: &str,
+    partitions: i32,
+    configs: &[(&str, &str)],
+) -> i16 {
     let topic = CreatableTopic {
         name: name.to_owned(),
         num_partitions: partitions,
         replication_factor: 1,
         configs: configs
             .iter()
-            .map(|(name, value)| CreatableTopicConfig { name: (*name).to_owned(), value: Some((*value).to_owned()) })
+            .map(|(name, value)| CreatableTopicConfig {
+                name: (*name).to_owned(),
+                value: Some((*value).to_owned()),
+            })
             .collect(),
         ..CreatableTopic::default()
     };
@@ -79,7 +91,11 @@ pub fn batch(values: &[&str], first_timestamp: i64, producer: Option<(i64, i16, 
 }
 
 /// Produces bytes to partition 0 of a topic.
-pub async fn produce(connection: &Connection, topic: &str, records: bytes::Bytes) -> ProducePartitionResponse {
+pub async fn produce(
+    connection: &Connection,
+    topic: &str,
+    records: bytes::Bytes,
+) -> ProducePartitionResponse {
     let request = ProduceRequest {
         acks: -1,
         timeout_ms: 10_000,

@@ -128,7 +128,14 @@ def create_topic(bootstrap, topic):
 
 def read_everything(bootstrap, topic):
     """All records of all partitions: lists of (offset, value)."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-joined", "enable.partition.eof": True})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "not-joined",  # demanded by the client; assign() never joins it
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
     records = {partition: [] for partition in range(PARTITIONS)}
     at_end = set()

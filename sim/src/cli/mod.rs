@@ -1,6 +1,7 @@
 //! The `sillon-sim` program: commands, their help, and their exit codes.
 //!
 //! Owns what people type and see. Everything that it does is done by the other modules of this crate.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The program itself lives in the real world.
 
 mod bugs;
 mod campaign;

@@ -38,7 +38,7 @@ impl Draws {
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "there is no number below 0");
         // The high half of a 128-bit product: biased by less than 2^-32 for the small ends used here.
-        (u128::from(self.bits()) * u128::from(end) >> 64) as u64
+        ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number of a range, both ends included.

@@ -352,7 +352,7 @@ impl Ranges {
             match parameter {
                 Parameter::Duration => ranges.duration_ns = default_range(default, unsigned_nanos),
                 Parameter::Latency => ranges.latency_ns = default_range(default, unsigned_nanos),
-                Parameter::By => ranges.by_ns = default_range(default, |text| nanos(text)),
+                Parameter::By => ranges.by_ns = default_range(default, nanos),
                 Parameter::PartsPerMillion => ranges.parts_per_million = default_range(default, number),
                 Parameter::Operations => ranges.operations = default_range(default, number),
                 Parameter::FreeBytes => ranges.free_bytes = default_range(default, number),

@@ -24,6 +24,9 @@ impl fmt::Display for PlannedFault {
 /// More strikes than any run needs; a plan is held in memory and written into bundles.
 const PLAN_MAX_FAULTS: usize = 100_000;
 
+/// When and where, and the single faults with their times after that.
+type Strike = (u64, u32, Vec<(u64, Fault)>);
+
 /// Draws the plan of a seed: strikes of each rate as a Poisson process over the safety phase, and the script's steps.
 ///
 /// A strike that would hit a machine while it is down is left out. Kinds named in `without` do not strike by rate.
@@ -35,7 +38,7 @@ pub fn draw_plan(
     safety_ns: u64,
     without: &[FaultKind],
 ) -> Vec<PlannedFault> {
-    let mut strikes: Vec<(u64, u32, Vec<(u64, Fault)>)> = Vec::new();
+    let mut strikes: Vec<Strike> = Vec::new();
     for rate in rates.iter().filter(|rate| !without.contains(&rate.kind)) {
         // A stream for each kind: leaving one kind out changes nothing about the others.
         let mut draws = Draws::new(seed, rate.kind.name());
@@ -57,7 +60,7 @@ pub fn draw_plan(
 }
 
 /// Puts strikes on the time line, leaving out those that would hit a machine that is down.
-fn lay_out(strikes: Vec<(u64, u32, Vec<(u64, Fault)>)>, brokers: u32, safety_ns: u64) -> Vec<PlannedFault> {
+fn lay_out(strikes: Vec<Strike>, brokers: u32, safety_ns: u64) -> Vec<PlannedFault> {
     let mut up_again_ns = vec![0u64; brokers as usize];
     let mut plan = Vec::new();
     for (at_ns, node, strike) in strikes {

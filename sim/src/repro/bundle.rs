@@ -6,6 +6,7 @@
 //! ```
 //! Owns the file format: the only place that knows bincode. A file may come from anywhere: every length is checked
 //! against a bound before memory is taken for it, and a damaged file is an error, never a panic.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Bundles lie on the real disk.
 
 use crate::{
     decisions::Tape,

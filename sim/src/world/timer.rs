@@ -5,6 +5,7 @@
 //! head alone is armed with madsim; one task, the driver, fires what is due, in order of (time, sequence).
 //!
 //! The queue belongs to the thread: a run has a thread of its own ([`super::run_seeded`]).
+#![allow(clippy::disallowed_types)] // madsim's instants are simulated ones.
 
 use super::{NodeId, network::Pipe};
 use madsim::time::{Instant, Sleep, TimeHandle};
