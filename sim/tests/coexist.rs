@@ -1,4 +1,5 @@
 //! The real tokio beside simulations, in one process: madsim overrides libc's clock and random symbols for all of it.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // The real clocks are what is tested.
 
 mod support;
 

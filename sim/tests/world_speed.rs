@@ -1,5 +1,6 @@
 //! How fast the world is. Not judged here: machines differ. `cargo test --profile sim --test world_speed -- --ignored
 //! --nocapture --test-threads 1`
+#![allow(clippy::disallowed_methods, clippy::disallowed_types)] // Real time is measured.
 
 mod support;
 

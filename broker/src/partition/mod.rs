@@ -45,8 +45,7 @@ pub struct Stored {
 }
 
 impl Partition {
-    /// Takes the lead of a partition whose log is open. Everything in a single replica's log is committed, but not
-    /// before it is proven to be on disk: what was found after an unclean stop is synced first.
+    /// Takes the lead of a partition whose log is open. Everything in a single replica's log is committed.
     ///
     /// # Errors
     /// Where the epoch or the records cannot be made durable.
@@ -188,10 +187,11 @@ impl Partition {
         self.log.delete_records(to, self.high_watermark()).await
     }
 
-    /// Syncs everything the log holds and moves the high watermark to its end.
+    /// Moves the high watermark to the end of the log. Where every record is to be on disk before it is shown, what
+    /// was found there is synced first: a process that was killed may have left it in the page cache only.
     async fn commit_all(&self) -> Result<(), LogError> {
         let log_end = self.log.log_end_offset();
-        if self.log.recovery_point() < log_end {
+        if self.log.config().flush_messages == 1 && self.log.recovery_point() < log_end {
             self.log.flush(log_end).await?;
         }
         self.advance_high_watermark(log_end);

@@ -29,6 +29,8 @@ pub(super) struct Campaign<'a> {
     pub jobs: usize,
     /// After so many failing seeds no further seed begins.
     pub max_failures: u64,
+    /// What else a command line needs to name the same run.
+    pub more_arguments: String,
     /// Where bundles go; nothing for no bundles.
     pub repro_directory: Option<PathBuf>,
 }
@@ -116,7 +118,7 @@ impl Campaign<'_> {
     fn take_down(&self, outcome: &RunOutcome, failure: &Failure) -> SeedFailure {
         let mut found = SeedFailure::new(outcome.seed, failure, outcome.hash);
         let (program, file) = (find::program(), self.scenario.source_name());
-        found.replay = format!("{program} replay {file} --seed {}", outcome.seed);
+        found.replay = format!("{program} replay {file} --seed {}{}", outcome.seed, self.more_arguments);
         let Some(directory) = &self.repro_directory else {
             found.reproduction = "no bundle was wanted".to_string();
             found.reproduced = true;

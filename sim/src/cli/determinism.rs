@@ -66,14 +66,9 @@ pub(super) struct HashesArguments {
 }
 
 pub(super) fn check(arguments: &DeterminismArguments) -> Done {
-    if let Some(duration) = arguments.duration.duration {
-        safety_duration_limit(duration)?;
-    }
     let mut differences = 0;
     for mut scenario in find::scenarios(&arguments.scenarios)? {
-        if let Some(duration) = arguments.duration.duration {
-            scenario.set_safety_ns(duration);
-        }
+        arguments.duration.apply(&mut scenario)?;
         differences += one(arguments, &scenario)?;
     }
     Ok(if differences == 0 { GOOD } else { FAILED })
@@ -135,7 +130,7 @@ fn line(outcome: &RunOutcome) -> String {
 struct Other {
     directory: PathBuf,
     file: PathBuf,
-    duration: Option<u64>,
+    duration: Duration,
 }
 
 impl Other {
@@ -143,7 +138,7 @@ impl Other {
         Ok(Other {
             directory: std::env::temp_dir(),
             file: std::fs::canonicalize(scenario.source_name())?,
-            duration: arguments.duration.duration,
+            duration: arguments.duration.clone(),
         })
     }
 
@@ -155,9 +150,7 @@ impl Other {
         if events {
             command.arg("--events");
         }
-        if let Some(duration) = self.duration {
-            command.args(["--duration", &format!("{duration}ns")]);
-        }
+        command.args(self.duration.again().split_whitespace());
         // A larger environment moves the stack; another directory moves whatever depends on paths.
         command
             .current_dir(&self.directory)
@@ -194,9 +187,7 @@ fn show_difference(scenario: &Scenario, seed: u64, other: &Other) -> Result<(), 
 
 pub(super) fn hashes(arguments: &HashesArguments) -> Done {
     let mut scenario = find::scenario(arguments.scenarios.scenarios.first().ok_or("which scenario?")?)?;
-    if let Some(duration) = arguments.duration.duration {
-        scenario.set_safety_ns(duration);
-    }
+    arguments.duration.apply(&mut scenario)?;
     if arguments.events {
         for event in run(campaign::input(&scenario, arguments.seed, false), Watch::Keep).trace {
             println!("{event}");

@@ -12,6 +12,7 @@ mod replay;
 mod run;
 mod trace;
 
+use crate::scenario::Scenario;
 use clap::{Args, Parser, Subcommand};
 use std::{path::PathBuf, process::ExitCode};
 
@@ -29,20 +30,19 @@ type Wrong = Box<dyn std::error::Error + Send + Sync>;
 type Done = Result<u8, Wrong>;
 
 const ABOUT: &str = "\
-Runs Sillon's own code in a simulated world, where one seed decides every answer of clocks, network and disks, and
-judges each run by the invariants of a Kafka-compatible log.";
+Runs Sillon's own code in a simulated world, where one seed decides every answer of clocks, network and disks, \
+and judges each run by the invariants of a Kafka-compatible log.";
 
 const WORKFLOW: &str = "\
 From a scenario to a replayed failure:
 
   1. See what there is:             sillon-sim list
   2. Run seeds of a scenario:       sillon-sim run power-loss --seeds 200
-  3. A seed that fails is recorded, and its bundle is written to repro/. Run it again, without any random generator:
-                                    sillon-sim replay repro/power-loss-17.sillon
-  4. Look at what happened, one line for each event:
-                                    sillon-sim trace power-loss --seed 17 --from 3s --to 4s --node 0
-  5. Write a scenario of your own (start from a copy of one in scenarios/), and check it:
-                                    sillon-sim check scenarios/mine.toml
+  3. A seed that fails is recorded, and its bundle is written to repro/.
+     Run it from there:             sillon-sim replay repro/power-loss-17.sillon
+  4. See each event of it:          sillon-sim trace repro/power-loss-17.sillon --from 3s --node 0
+  5. Write a scenario of your own, from a copy of one in scenarios/.
+     Check it:                      sillon-sim check scenarios/mine.toml
 
 Inside the source tree, `cargo sim` builds and runs this program: `cargo sim run power-loss`.
 
@@ -98,9 +98,21 @@ fn duration(text: &str) -> Result<u64, String> {
     Nanos::from_text(text).map(|nanos| nanos.0)
 }
 
-fn safety_duration_limit(nanos: u64) -> Result<(), Wrong> {
-    let (least, most) = (1_000_000_000, 86_400_000_000_000);
-    if (least..=most).contains(&nanos) { Ok(()) } else { Err("--duration is out of range: 1s to 24h".into()) }
+impl Duration {
+    /// Gives a scenario this duration, where one was given.
+    fn apply(&self, scenario: &mut Scenario) -> Result<(), Wrong> {
+        let Some(nanos) = self.duration else { return Ok(()) };
+        if !(1_000_000_000..=86_400_000_000_000).contains(&nanos) {
+            return Err("--duration is out of range: 1s to 24h".into());
+        }
+        scenario.set_safety_ns(nanos);
+        Ok(())
+    }
+
+    /// How to say it again on a command line.
+    fn again(&self) -> String {
+        self.duration.map_or_else(String::new, |nanos| format!(" --duration {nanos}ns"))
+    }
 }
 
 /// Runs the program with the arguments of this process.

@@ -1,6 +1,6 @@
 //! `sillon-sim replay`.
 
-use super::{Done, FAILED, GOOD, campaign, find};
+use super::{Done, Duration, FAILED, GOOD, campaign, find};
 use crate::{
     driver::{Failure, RunOutcome, Watch, run},
     faults::PlannedFault,
@@ -16,10 +16,11 @@ Examples:
   sillon-sim replay repro/power-loss-17.sillon      from the recording: no random generator is used
   sillon-sim replay power-loss --seed 17            from the seed, with the code as it is now
 
-A bundle holds the drawn configuration, every fault with its time, every decision of the simulated world and every
-event. Its replay must give the same events, the same hash and the same failure; if not, the first event that differs
-is shown, as it was and as it is. Exit code 0: the same failure again (or, for a seed, no failure). 1: it differs (or,
-for a seed, it fails).";
+A bundle holds the drawn configuration, every fault with its time, every decision of the simulated world and every \
+event. Its replay must give the same events, the same hash and the same failure; if not, the first event that \
+differs is shown, as it was and as it is.
+
+Exit codes: 0 the same failure again (for a seed: it passes), 1 it differs (for a seed: it fails).";
 
 /// Arguments of `replay`.
 #[derive(Debug, Args)]
@@ -31,6 +32,8 @@ pub(super) struct ReplayArguments {
     /// The seed, for a scenario
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    #[command(flatten)]
+    duration: Duration,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -42,9 +45,13 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Done {
         if arguments.seed.is_some() {
             return Err("a bundle has its own seed: leave --seed out".into());
         }
+        if arguments.duration.duration.is_some() {
+            return Err("a bundle has its own duration: leave --duration out".into());
+        }
         return from_bundle(&Bundle::read(path)?, arguments.json);
     }
-    let scenario = find::scenario(&arguments.what)?;
+    let mut scenario = find::scenario(&arguments.what)?;
+    arguments.duration.apply(&mut scenario)?;
     let Some(seed) = arguments.seed else {
         return Err(format!("which seed of {}? Add --seed S", scenario.name()).into());
     };
@@ -63,7 +70,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Done {
         println!("scenario    {}\nseed        {seed}", scenario.name());
         story(&config, &plan);
         result(&outcome);
-        println!("\nEach event:  {} trace {} --seed {seed}", find::program(), scenario.source_name());
+        let (program, more) = (find::program(), arguments.duration.again());
+        println!("\nEach event:  {program} trace {} --seed {seed}{more}", scenario.source_name());
     }
     Ok(if outcome.failure.is_none() { GOOD } else { FAILED })
 }

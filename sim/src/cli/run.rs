@@ -15,9 +15,9 @@ Examples:
   sillon-sim run all --seeds 50 --json > out.json   every scenario, results for programs
   sillon-sim run ./mine.toml --seed 17 --seeds 1    one seed of a file of yours
 
-A seed that fails is run again with all its decisions recorded, and the recording is written as a bundle
-(SCENARIO-SEED.sillon); `sillon-sim replay` runs it from there. An invariant marked VACUOUS was never evaluated in a
-way that could have failed: it has proven nothing.";
+A seed that fails is run again with all its decisions recorded, and the recording is written as a bundle \
+(SCENARIO-SEED.sillon); `sillon-sim replay` runs it from there. An invariant marked VACUOUS was never evaluated \
+in a way that could have failed: it has proven nothing.";
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
@@ -54,11 +54,8 @@ pub(super) struct RunArguments {
 
 pub(super) fn run(arguments: &RunArguments) -> Done {
     let mut scenarios = find::scenarios(&arguments.scenarios.scenarios)?;
-    if let Some(duration) = arguments.duration.duration {
-        safety_duration_limit(duration)?;
-        for scenario in &mut scenarios {
-            scenario.set_safety_ns(duration);
-        }
+    for scenario in &mut scenarios {
+        arguments.duration.apply(scenario)?;
     }
     if arguments.seed.checked_add(arguments.seeds).is_none() {
         return Err("--seed plus --seeds is beyond 2^64".into());
@@ -85,6 +82,7 @@ fn one(arguments: &RunArguments, scenario: &Scenario) -> Summary {
         seeds: arguments.seeds,
         jobs: arguments.jobs.map_or_else(find::default_jobs, usize::from),
         max_failures: arguments.max_failures,
+        more_arguments: arguments.duration.again(),
         repro_directory: (!arguments.no_bundles).then(|| arguments.repro.repro_dir.clone()),
     };
     let bar = progress_bar(arguments.seeds, scenario.name(), arguments.no_progress);

@@ -1,16 +1,21 @@
 //! `sillon-sim trace`.
 
-use super::{Done, FAILED, GOOD, campaign, duration, find};
+use super::{Done, Duration, FAILED, GOOD, Wrong, campaign, duration, find};
 use crate::{
-    driver::{Watch, run},
+    driver::{RunInput, Watch, run},
+    repro::Bundle,
     world::Event,
 };
 use clap::Args;
-use std::io::{BufWriter, Write};
+use std::{
+    io::{BufWriter, Write},
+    path::Path,
+};
 
 const EXAMPLES: &str = "\
 Examples:
   sillon-sim trace power-loss --seed 17                         everything
+  sillon-sim trace repro/power-loss-17.sillon                   the same from its recording
   sillon-sim trace power-loss --seed 17 --from 3s --to 3500ms   half a second of it
   sillon-sim trace power-loss --seed 17 --node 0 --kind log     what the broker's logs did
   sillon-sim trace power-loss --seed 17 --kind fault,start,exit faults and processes
@@ -21,11 +26,14 @@ Columns: number of the event, simulated time, machine, kind, numbers. Lines of t
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct TraceArguments {
-    /// The scenario, by name or file
-    scenario: String,
-    /// The seed
+    /// A bundle (a .sillon file), or a scenario by name or file
+    #[arg(value_name = "BUNDLE|SCENARIO")]
+    what: String,
+    /// The seed, for a scenario
     #[arg(long, value_name = "S")]
-    seed: u64,
+    seed: Option<u64>,
+    #[command(flatten)]
+    duration: Duration,
     /// Only events from this time on: 3s, 250ms
     #[arg(long, value_name = "T", value_parser = duration)]
     from: Option<u64>,
@@ -55,8 +63,20 @@ impl Filter {
     }
 }
 
+/// What is to be run: a recording, or a seed.
+fn input(arguments: &TraceArguments) -> Result<RunInput, Wrong> {
+    let path = Path::new(&arguments.what);
+    if Bundle::is_one(path) || arguments.what.ends_with(".sillon") {
+        return Ok(Bundle::read(path)?.input());
+    }
+    let mut scenario = find::scenario(&arguments.what)?;
+    arguments.duration.apply(&mut scenario)?;
+    let seed = arguments.seed.ok_or_else(|| format!("which seed of {}? Add --seed S", scenario.name()))?;
+    Ok(campaign::input(&scenario, seed, false))
+}
+
 pub(super) fn trace(arguments: &TraceArguments) -> Done {
-    let scenario = find::scenario(&arguments.scenario)?;
+    let input = input(arguments)?;
     let filter = Filter {
         from_ns: arguments.from.unwrap_or(0),
         to_ns: arguments.to.unwrap_or(u64::MAX),
@@ -70,7 +90,7 @@ pub(super) fn trace(arguments: &TraceArguments) -> Done {
             let _ = writeln!(out, "{event}");
         }
     });
-    let outcome = run(campaign::input(&scenario, arguments.seed, false), Watch::Show(sink));
+    let outcome = run(input, Watch::Show(sink));
     match &outcome.failure {
         None => eprintln!("passed: {} events, hash {:016x}", outcome.events, outcome.hash),
         Some(failure) => {

@@ -207,6 +207,7 @@ impl State {
         judge.at(now_ns, Some(node), Some(&partition.name));
         let image = LogImage::read(&**disks, node, &partition.directory, log_start);
         i09::on_opened(judge, log_start, log_end);
+        machine.stopped_cleanly = false;
         let is_same_topic = partition.topic_id == opening.topic_id;
         if !is_same_topic && !partition.wiped {
             i01::on_other_topic(judge, machine, partition, &contract.log_directory);

@@ -4,7 +4,7 @@
 
 use super::{
     disk::{DiskBatch, LogImage},
-    events::{DiskFault, RecordId, SentBatch, Stop},
+    events::{DiskFault, RecordId, SentBatch},
 };
 use sillon_broker::types::{TopicId, TopicPartition};
 use std::{
@@ -63,8 +63,8 @@ pub(super) struct ProducerGhost {
 pub(super) struct Boot {
     /// The partition's log.
     pub image: LogImage,
-    /// Whether the process before ended in a controlled way.
-    pub after_controlled_stop: bool,
+    /// Whether the last process that opened a log ended in a controlled way.
+    pub after_clean_stop: bool,
 }
 
 /// One partition, kept by one broker.
@@ -222,8 +222,8 @@ struct Corruption {
 /// One machine.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    pub last_stop: Option<Stop>,
-    pub starts: u64,
+    /// The last process ended in a controlled way, and none has opened a log since.
+    pub stopped_cleanly: bool,
     corrupted: Vec<Corruption>,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Opened {
 /// A starting broker opened a log that was there before.
 pub(super) fn on_opened(judge: &mut Judge, node: &Node, partition: &Partition, boot: &Boot, opened: Opened) {
     let Opened { clean, checked_from, log_start, log_end } = opened;
-    judge.demand(Invariant::I20, !clean || boot.after_controlled_stop, || {
+    judge.demand(Invariant::I20, !clean || boot.after_clean_stop, || {
         "the log was opened as clean, but the process before did not stop cleanly".into()
     });
     if clean || partition.wiped {
@@ -93,9 +93,10 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_while_the_log_is_loaded_does_not_either() {
+    fn a_crash_after_the_log_was_loaded_does_not_either() {
         let run = stopped(Stop::Controlled);
         run.start();
+        run.open(true, 4, 4);
         run.stop(Stop::PowerLost);
         run.start();
         run.open(true, 4, 4);
@@ -105,6 +106,9 @@ mod tests {
     #[test]
     fn a_power_failure_after_a_clean_stop_changes_nothing() {
         let run = stopped(Stop::Controlled);
+        run.stop(Stop::PowerLost);
+        run.start();
+        // Nothing was touched yet.
         run.stop(Stop::PowerLost);
         run.start();
         run.open(true, 4, 4);

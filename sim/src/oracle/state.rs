@@ -64,8 +64,9 @@ impl State {
     }
 
     pub fn on_stopped(&mut self, node: u32, stop: Stop) {
-        // A machine may lose power while nothing runs on it: how its process ended stays what it was.
-        self.nodes.entry(node).or_default().last_stop.get_or_insert(stop);
+        if stop == Stop::Controlled {
+            self.nodes.entry(node).or_default().stopped_cleanly = true;
+        }
         for partition in self.partitions.values_mut().filter(|partition| partition.node == node) {
             if !stop.keeps_page_cache() {
                 partition.power_was_lost = true;
@@ -82,8 +83,7 @@ impl State {
         self.statistics.starts += 1;
         let State { contract, disks, judge, nodes, partitions, .. } = self;
         let machine = nodes.entry(node).or_default();
-        machine.starts += 1;
-        let after_controlled_stop = machine.last_stop.take() == Some(Stop::Controlled);
+        let after_clean_stop = machine.stopped_cleanly;
         for partition in partitions.values_mut().filter(|partition| partition.node == node) {
             judge.at(now_ns, Some(node), Some(&partition.name));
             let image = LogImage::read(&**disks, node, &partition.directory, partition.log_start);
@@ -92,7 +92,7 @@ impl State {
             if let Some(bytes) = disks.read(node, &file) {
                 i21::on_file(judge, machine, &file, &bytes, 2);
             }
-            partition.boot = Some(Boot { image, after_controlled_stop });
+            partition.boot = Some(Boot { image, after_clean_stop });
             partition.open = false;
             partition.offline = false;
             partition.disk_failed_ns = None;
