@@ -1,4 +1,5 @@
 //! Random values that libraries draw by themselves repeat in a simulation, and differ outside of it.
+#![allow(clippy::disallowed_methods)] // Real threads are what simulated ones are compared with.
 
 use sillon_sim::world::run_seeded;
 

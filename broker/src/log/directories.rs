@@ -90,18 +90,35 @@ impl Checkpoint {
     }
 }
 
-/// The recovery points of a directory's logs.
-pub(super) struct RecoveryPoints(Checkpoint);
+/// What the disk says of where a directory's logs begin, and up to where they need no check.
+pub(super) struct DurableOffsets {
+    recovery_points: Checkpoint,
+    log_starts: Checkpoint,
+}
 
-impl RecoveryPoints {
-    /// Makes sure that the file vouches for nothing past `to`.
+impl DurableOffsets {
+    /// Makes sure that the records before `to` stay removed, whatever happens to their files.
+    pub(super) async fn raise_log_start(
+        &self,
+        partition: &TopicPartition,
+        to: Offset,
+    ) -> Result<(), LogError> {
+        let raise = |offsets: &mut Offsets| {
+            let log_start = offsets.entry(partition.clone()).or_insert(to);
+            *log_start = to.max(*log_start);
+        };
+        self.log_starts.change(raise).await
+    }
+
+    /// Makes sure that the files vouch for nothing past `to`, where the log is about to end.
     pub(super) async fn lower(&self, partition: &TopicPartition, to: Offset) -> Result<(), LogError> {
         let lower = |offsets: &mut Offsets| {
             if let Some(offset) = offsets.get_mut(partition) {
                 *offset = (*offset).min(to);
             }
         };
-        self.0.change(lower).await
+        self.recovery_points.change(lower).await?;
+        self.log_starts.change(lower).await
     }
 }
 
@@ -110,8 +127,7 @@ struct Directory {
     path: PathBuf,
     /// Whether its last stop was clean.
     clean: bool,
-    recovery_points: Arc<RecoveryPoints>,
-    log_starts: Checkpoint,
+    durable: Arc<DurableOffsets>,
     high_watermarks: Checkpoint,
     meta: Option<MetaProperties>,
     _lock: Box<dyn FileLock>,
@@ -253,8 +269,8 @@ impl LogDirectories {
         let directory = &self.directories[index];
         let opening = Opening {
             clean: directory.clean,
-            recovery_point: directory.recovery_points.0.get(partition).unwrap_or(Offset::ZERO),
-            log_start_offset: directory.log_starts.get(partition).unwrap_or(Offset::ZERO),
+            recovery_point: directory.durable.recovery_points.get(partition).unwrap_or(Offset::ZERO),
+            log_start_offset: directory.durable.log_starts.get(partition).unwrap_or(Offset::ZERO),
         };
         let log = Log::open_in(
             self.context.clone(),
@@ -263,7 +279,7 @@ impl LogDirectories {
             topic_id,
             config,
             opening,
-            Some(directory.recovery_points.clone()),
+            Some(directory.durable.clone()),
         )
         .await?;
         self.entries().insert(partition.clone(), Entry { directory: index, log: Some(log.clone()) });
@@ -319,7 +335,9 @@ impl LogDirectories {
         files.sync_dir(&directory.path).await.map_err(LogError::io(&directory.path, "syncing"))?;
         self.entries().remove(partition);
         // A topic of the same name must not inherit them.
-        for checkpoint in [&directory.recovery_points.0, &directory.log_starts, &directory.high_watermarks] {
+        for checkpoint in
+            [&directory.durable.recovery_points, &directory.durable.log_starts, &directory.high_watermarks]
+        {
             let forget = |offsets: &mut Offsets| {
                 offsets.remove(partition);
             };
@@ -352,17 +370,18 @@ impl LogDirectories {
             let recovery_points = |offsets: &mut Offsets| {
                 offsets.extend(logs().iter().map(|log| (log.partition().clone(), log.recovery_point())));
             };
-            directory.recovery_points.0.change(recovery_points).await?;
+            directory.durable.recovery_points.change(recovery_points).await?;
             let log_starts = |offsets: &mut Offsets| {
                 for log in logs() {
-                    if log.log_start_offset() > log.first_segment_offset() {
-                        offsets.insert(log.partition().clone(), log.log_start_offset());
-                    } else {
-                        offsets.remove(log.partition());
+                    // One that was raised a moment ago may not be visible in the log yet: it is never taken back here.
+                    let raised = offsets.remove(log.partition()).unwrap_or(Offset::ZERO);
+                    let log_start = raised.max(log.log_start_offset());
+                    if log_start > log.first_segment_offset() {
+                        offsets.insert(log.partition().clone(), log_start);
                     }
                 }
             };
-            directory.log_starts.change(log_starts).await?;
+            directory.durable.log_starts.change(log_starts).await?;
         }
         Ok(())
     }
@@ -469,8 +488,7 @@ impl Directory {
         Ok(Directory {
             path: path.into(),
             clean: take_clean_marker(files, path).await?,
-            recovery_points: Arc::new(RecoveryPoints(recovery_points)),
-            log_starts,
+            durable: Arc::new(DurableOffsets { recovery_points, log_starts }),
             high_watermarks,
             meta,
             _lock: lock,

@@ -13,12 +13,20 @@ use crate::{
 use std::{io, sync::Arc, time::Duration};
 
 impl Log {
-    /// Makes `to` the log start offset, where it is larger. Segments that only hold records before it are removed by
-    /// the next [`Log::enforce_retention`]. Gives the log start offset.
+    /// Makes `to` the log start offset, durably, where it is larger. Segments that only hold records before it are
+    /// removed by the next [`Log::enforce_retention`]. Gives the log start offset.
     ///
     /// # Errors
-    /// [`LogError::OffsetOutOfRange`] where `to` is past the high watermark; [`LogError::Offline`].
-    pub async fn delete_records(&self, to: Offset, high_watermark: Offset) -> Result<Offset, LogError> {
+    /// [`LogError::OffsetOutOfRange`] where `to` is past the high watermark; [`LogError::Offline`]; [`LogError::Io`].
+    pub async fn delete_records(
+        self: &Arc<Self>,
+        to: Offset,
+        high_watermark: Offset,
+    ) -> Result<Offset, LogError> {
+        if to <= high_watermark && to > self.log_start_offset() {
+            // The log on disk must not end before it starts.
+            self.flush(to).await?;
+        }
         let _writer = self.writer.lock().await;
         self.check_online()?;
         let (log_start, log_end) = {
@@ -117,7 +125,8 @@ impl Log {
         Ok(())
     }
 
-    /// Moves the log start up, and the epochs with it.
+    /// Moves the log start up, and the epochs with it: on disk in this order, so that no record that a crash brings
+    /// back is without its epoch.
     async fn move_start(
         &self,
         to: Offset,
@@ -125,6 +134,9 @@ impl Log {
         reason: LogStartReason,
     ) -> Result<(), LogError> {
         assert!(to <= high_watermark, "I40: the log start never passes the high watermark");
+        if let Some(durable) = &self.durable {
+            durable.raise_log_start(&self.partition, to).await?;
+        }
         let mut epochs = self.view().epochs.clone();
         if epochs.truncate_start(to) {
             self.persist_epochs(&epochs)

@@ -65,7 +65,7 @@ use crate::{
     observe::{EpochStart, Observation, Observers, ProducerSummary},
     types::{LeaderEpoch, Offset, TopicId, TopicPartition},
 };
-use directories::RecoveryPoints;
+use directories::DurableOffsets;
 use epoch_cache::EpochCache;
 use producer_state::ProducerStates;
 use segment::Segment;
@@ -95,7 +95,7 @@ pub struct Log {
     writer: tokio::sync::Mutex<Writer>,
     flushing: tokio::sync::Mutex<()>,
     view: Mutex<View>,
-    recovery_points: Option<Arc<RecoveryPoints>>,
+    durable: Option<Arc<DurableOffsets>>,
 }
 
 /// What only the one who holds the pen may touch.

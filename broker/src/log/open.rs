@@ -2,7 +2,7 @@
 
 use super::{
     Log, LogConfig, LogContext, LogError, View, Writer, checkpoint,
-    directories::RecoveryPoints,
+    directories::DurableOffsets,
     names,
     recovery::{self, Plan},
 };
@@ -57,7 +57,7 @@ impl Log {
         topic_id: TopicId,
         config: LogConfig,
         opening: Opening,
-        recovery_points: Option<Arc<RecoveryPoints>>,
+        durable: Option<Arc<DurableOffsets>>,
     ) -> Result<Arc<Log>, LogError> {
         let directory: Arc<Path> = directory.into();
         claim_directory(&context, &directory, topic_id).await?;
@@ -92,7 +92,7 @@ impl Log {
             writer: tokio::sync::Mutex::new(Writer { producers: loaded.producers, active_since: now }),
             flushing: tokio::sync::Mutex::new(()),
             view: Mutex::new(view),
-            recovery_points,
+            durable,
         });
         let checked_from = if loaded.clean { loaded.log_end } else { loaded.recovery_point };
         log.tell_opened(&*log.writer.lock().await, loaded.clean, checked_from);

@@ -27,7 +27,8 @@ pub(super) struct Replay {
 impl Replay {
     /// Takes note of the next batch.
     pub(super) fn note(&mut self, batch: &BatchHeader, marker: Option<EndTransactionMarker>, now: Monotonic) {
-        if batch.base_offset() >= self.from.0 {
+        // The log may start within a batch: of that one the producer's last sequence number counts all the same.
+        if batch.next_offset() > self.from.0 {
             self.producers.record(batch, Offset(batch.base_offset()), marker, now);
         }
         let latest = self.latest_epoch();

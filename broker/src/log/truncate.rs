@@ -138,8 +138,8 @@ impl Log {
             let mut view = self.view();
             view.recovery_point = view.recovery_point.min(to);
         }
-        match &self.recovery_points {
-            Some(recovery_points) => recovery_points.lower(&self.partition, to).await,
+        match &self.durable {
+            Some(durable) => durable.lower(&self.partition, to).await,
             None => Ok(()),
         }
     }

@@ -1,9 +1,7 @@
 //! `sillon-sim check-determinism`: the same seeds in this process and in another, which differs in all that must not
 //! matter: directory, environment, address layout, hasher seeds, number of seeds at a time.
 
-use super::{
-    Done, Duration, FAILED, GOOD, Scenarios, Wrong, campaign, find, run::progress_bar, safety_duration_limit,
-};
+use super::{Done, Duration, FAILED, GOOD, Scenarios, Wrong, campaign, find, run::progress_bar};
 use crate::{
     driver::{RunOutcome, Watch, run},
     scenario::Scenario,

@@ -1,8 +1,6 @@
 //! `sillon-sim run`.
 
-use super::{
-    Done, Duration, FAILED, GOOD, ReproDirectory, Scenarios, campaign::Campaign, find, safety_duration_limit,
-};
+use super::{Done, Duration, FAILED, GOOD, ReproDirectory, Scenarios, campaign::Campaign, find};
 use crate::{report::Summary, scenario::Scenario};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

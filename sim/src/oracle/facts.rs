@@ -230,6 +230,12 @@ impl State {
         let State { judge, partitions, nodes, contract, .. } = self;
         let table = producer_table(opening.producers);
         i27::check(judge, &nodes[&node], &partitions[name], (&table, contract.producers_may_expire), &image);
+        // A broker that may have forgotten a producer, and has, takes any sequence from it.
+        let partition = partitions.get_mut(name).expect("it was put there");
+        let (may_expire, log_start) = (contract.producers_may_expire, partition.log_start);
+        partition
+            .producers
+            .retain(|id, state| table.contains_key(id) || !(may_expire || state.last_offset < log_start));
     }
 
     /// The log is what the broker says that it is, from now on.

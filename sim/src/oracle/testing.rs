@@ -156,6 +156,13 @@ impl Run {
         self.tell_opened(clean, checked_from, log_end, &self.epochs_on_disk(log_end), &producers);
     }
 
+    /// Opened after an unclean stop with this log start, of which the epoch cache knows.
+    pub fn open_at(&self, log_start: i64, log_end: i64, table: &[(i64, i16, i32, i64)]) {
+        let producers: Vec<ProducerSummary> = table.iter().map(|entry| summary(*entry)).collect();
+        let epochs = [EpochStart { epoch: LeaderEpoch(0), start_offset: Offset(log_start) }];
+        self.tell_opened_at((log_start, log_end), false, log_end, &epochs, &producers);
+    }
+
     fn tell_opened(
         &self,
         clean: bool,
@@ -164,12 +171,23 @@ impl Run {
         epochs: &[EpochStart],
         producers: &[ProducerSummary],
     ) {
+        self.tell_opened_at((0, log_end), clean, checked_from, epochs, producers);
+    }
+
+    fn tell_opened_at(
+        &self,
+        (log_start, log_end): (i64, i64),
+        clean: bool,
+        checked_from: i64,
+        epochs: &[EpochStart],
+        producers: &[ProducerSummary],
+    ) {
         self.tell(Observation::LogOpened {
             partition: &self.partition,
             topic_id: TopicId::default(),
             clean,
             checked_from: Offset(checked_from),
-            log_start: Offset(0),
+            log_start: Offset(log_start),
             log_end: Offset(log_end),
             epochs,
             producers,

@@ -4,10 +4,8 @@ mod text;
 
 use crate::{
     driver::{Failure, RunOutcome},
-    faults::FaultKind,
     oracle::{Invariant, Statistics},
     scenario::Scenario,
-    world,
 };
 use serde::Serialize;
 use std::{collections::BTreeMap, path::PathBuf};
@@ -198,14 +196,4 @@ impl SeedFailure {
             reproduced: false,
         }
     }
-}
-
-/// How a fault kind or an effect is described in lists.
-pub fn describe_fault(name: &str) -> Option<&'static str> {
-    FaultKind::from_name(name).map(FaultKind::summary)
-}
-
-/// The names of the world's effects, for lists.
-pub fn effect_names() -> impl Iterator<Item = &'static str> {
-    world::FaultKind::ALL.iter().map(|kind| kind.name())
 }

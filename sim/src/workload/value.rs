@@ -10,8 +10,10 @@ pub(super) fn encode(id: RecordId, length: usize) -> Vec<u8> {
     let mut value = Vec::with_capacity(length.max(LEAST_BYTES));
     value.extend(id.client.to_be_bytes());
     value.extend(id.counter.to_be_bytes());
-    // Something that compresses, but not to nothing.
-    value.extend((value.len()..length).map(|index| (index as u64 % 61 + id.counter) as u8));
+    // The rest repeats it.
+    while value.len() < length {
+        value.extend_from_within(..value.len().min(length - value.len()));
+    }
     value
 }
 
@@ -20,7 +22,7 @@ pub(super) fn decode(value: &[u8]) -> Option<RecordId> {
     let (client, rest) = value.split_first_chunk::<4>()?;
     let counter = rest.first_chunk::<8>()?;
     let id = RecordId { client: u32::from_be_bytes(*client), counter: u64::from_be_bytes(*counter) };
-    (encode(id, value.len()) == value).then_some(id)
+    (value[LEAST_BYTES..] == value[..value.len() - LEAST_BYTES]).then_some(id)
 }
 
 #[cfg(test)]
@@ -30,7 +32,7 @@ mod tests {
     #[test]
     fn values_tell_their_makers_and_nothing_else_does() {
         let id = RecordId { client: 3, counter: 1 << 40 };
-        for length in [0, 12, 13, 500] {
+        for length in [0, 12, 13, 37, 500] {
             assert_eq!(decode(&encode(id, length)), Some(id));
         }
         assert_eq!(decode(b"short"), None);
