@@ -39,7 +39,9 @@ impl<T: Unpin> Future for IoFuture<'_, T> {
     type Output = io::Result<T>;
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut *self {
-            IoFuture::Ready(result) => Poll::Ready(result.take().expect("an IoFuture is polled once after it is ready")),
+            IoFuture::Ready(result) => {
+                Poll::Ready(result.take().expect("an IoFuture is polled once after it is ready"))
+            }
             IoFuture::Boxed(future) => future.as_mut().poll(context),
         }
     }

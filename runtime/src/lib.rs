@@ -124,7 +124,10 @@ impl Runtime {
     ///
     /// # Errors
     /// [`JoinError`] when the closure panicked or the runtime is shutting down.
-    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, JoinError> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.0
             .blocking(Box::new(move || {

@@ -81,7 +81,8 @@ fn functions_are_short_enough_to_be_read() {
             // rustfmt puts a function's closing brace at the indentation of its first line.
             let end = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
             let ends_at_once = line.ends_with('}') || line.ends_with(';');
-            let length = lines[start..].iter().position(|line| *line == end).map_or(0, |position| position + 1);
+            let length =
+                lines[start..].iter().position(|line| *line == end).map_or(0, |position| position + 1);
             if !ends_at_once && length > MAX_FUNCTION_LINES {
                 breaches.push(format!("{}:{}: {length} lines", shown(&path), start + 1));
             }
@@ -93,7 +94,10 @@ fn functions_are_short_enough_to_be_read() {
 #[test]
 fn every_module_says_what_it_owns() {
     let silent = |path: &PathBuf| (!read(path).starts_with("//!")).then(|| shown(path));
-    report("a source file opens with a //! comment", &files(".rs").iter().filter_map(silent).collect::<Vec<_>>());
+    report(
+        "a source file opens with a //! comment",
+        &files(".rs").iter().filter_map(silent).collect::<Vec<_>>(),
+    );
 }
 
 /// Whether the word stands in the line by itself, not as a part of a longer one.
@@ -107,7 +111,9 @@ fn has_word(line: &str, word: &str) -> bool {
 #[test]
 fn nothing_is_left_unfinished() {
     let mut breaches = Vec::new();
-    for path in [".rs", ".md", ".toml", ".sh", ".py", ".js", ".go", ".java"].iter().flat_map(|kind| files(kind)) {
+    for path in
+        [".rs", ".md", ".toml", ".sh", ".py", ".js", ".go", ".java"].iter().flat_map(|kind| files(kind))
+    {
         for (number, line) in read(&path).lines().enumerate() {
             if let Some(word) = UNFINISHED.iter().find(|word| has_word(line, word)) {
                 breaches.push(format!("{}:{}: {word}", shown(&path), number + 1));
@@ -125,8 +131,10 @@ fn exceptions_from_lints_and_tests_give_a_reason() {
         let mut before = "";
         for (number, line) in text.lines().enumerate() {
             let code = line.trim_start();
-            let is_exception = ["#[allow(", "#![allow(", "#[ignore"].iter().any(|start| code.starts_with(start));
-            let explained = line.contains("//") || line.contains("= \"") || before.trim_start().starts_with("//");
+            let is_exception =
+                ["#[allow(", "#![allow(", "#[ignore"].iter().any(|start| code.starts_with(start));
+            let explained =
+                line.contains("//") || line.contains("= \"") || before.trim_start().starts_with("//");
             if is_exception && !explained {
                 breaches.push(format!("{}:{}", shown(&path), number + 1));
             }

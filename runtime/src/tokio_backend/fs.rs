@@ -140,7 +140,8 @@ impl FileSystem for RealFileSystem {
     fn lock<'a>(&'a self, path: &'a Path) -> IoFuture<'a, Box<dyn FileLock>> {
         let path = path.to_owned();
         offload(move || {
-            let file = fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+            let file =
+                fs::OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
             file.try_lock().map_err(io::Error::from)?;
             Ok(Box::new(RealLock { _file: file }) as Box<dyn FileLock>)
         })

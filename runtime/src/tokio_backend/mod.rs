@@ -3,9 +3,7 @@
 mod fs;
 mod net;
 
-use crate::{
-    AbortTask, Backend, BoxFuture, BoxStream, FileSystem, Listener, Monotonic, Runtime, UnixMillis,
-};
+use crate::{AbortTask, Backend, BoxFuture, BoxStream, FileSystem, Listener, Monotonic, Runtime, UnixMillis};
 use std::{
     future::Future,
     io,
@@ -28,7 +26,10 @@ pub fn runtime() -> Runtime {
 ///
 /// # Errors
 /// Where the operating system gives no threads or no event queue.
-pub fn block_on<F: Future>(worker_threads: Option<usize>, main: impl FnOnce(Runtime) -> F) -> io::Result<F::Output> {
+pub fn block_on<F: Future>(
+    worker_threads: Option<usize>,
+    main: impl FnOnce(Runtime) -> F,
+) -> io::Result<F::Output> {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = worker_threads {
         builder.worker_threads(threads);
@@ -64,7 +65,9 @@ impl AbortTask for TokioTask {
 
 impl Backend for TokioBackend {
     fn now(&self) -> Monotonic {
-        Monotonic(u64::try_from(self.start.elapsed().as_nanos()).expect("a process runs for less than 584 years"))
+        Monotonic(
+            u64::try_from(self.start.elapsed().as_nanos()).expect("a process runs for less than 584 years"),
+        )
     }
 
     fn unix_time(&self) -> UnixMillis {

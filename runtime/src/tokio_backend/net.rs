@@ -54,13 +54,21 @@ struct TokioStream {
 }
 
 impl AsyncRead for TokioStream {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for TokioStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -87,7 +95,11 @@ impl Stream for TokioStream {
 struct TokioReadHalf(OwnedReadHalf);
 
 impl AsyncRead for TokioReadHalf {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         Pin::new(&mut self.0).poll_read(context, buffer)
     }
 }
@@ -95,7 +107,11 @@ impl AsyncRead for TokioReadHalf {
 struct TokioWriteHalf(OwnedWriteHalf);
 
 impl AsyncWrite for TokioWriteHalf {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.0).poll_write(context, bytes)
     }
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -115,7 +131,10 @@ impl WriteHalf for TokioWriteHalf {
         length: usize,
     ) -> Poll<io::Result<usize>> {
         let Some(file_descriptor) = file.raw_fd() else {
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::Unsupported, "the file is of another world")));
+            return Poll::Ready(Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the file is of another world",
+            )));
         };
         let stream: &TcpStream = self.0.as_ref();
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
@@ -124,7 +143,8 @@ impl WriteHalf for TokioWriteHalf {
             let sent = stream.try_io(Interest::WRITABLE, || {
                 let mut position = offset;
                 // SAFETY: both descriptors stay open for the call: the stream is borrowed, and so is the file.
-                let sent = unsafe { libc::sendfile(stream.as_raw_fd(), file_descriptor, &mut position, length) };
+                let sent =
+                    unsafe { libc::sendfile(stream.as_raw_fd(), file_descriptor, &mut position, length) };
                 usize::try_from(sent).map_err(|_| io::Error::last_os_error())
             });
             match sent {

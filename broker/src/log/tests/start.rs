@@ -99,7 +99,11 @@ fn records_are_deleted_up_to_the_high_watermark() {
     assert_eq!(delete(3).expect("was deleted before"), Offset(7));
     assert!(matches!(delete(16), Err(LogError::OffsetOutOfRange { .. })));
     assert!(matches!(delete(-2), Err(LogError::OffsetOutOfRange { .. })));
-    assert_eq!(fixture.told(), ["flushed 24", "start 7 DeleteRecords"], "the log on disk never ends before it starts");
+    assert_eq!(
+        fixture.told(),
+        ["flushed 24", "start 7 DeleteRecords"],
+        "the log on disk never ends before it starts"
+    );
     assert_eq!(contents(&log), numbered(7, 24));
     assert_eq!((log.first_segment_offset(), log.segment_count()), (Offset(0), 4));
     update(&log, |config| config.retention_ms = -1);
