@@ -6,7 +6,7 @@ set shell := ["bash", "-euo", "pipefail", "-c"]
 default:
     @just --list --unsorted
 
-# Simulate: `just sim`, `just sim run scenarios/power-loss.toml --seeds 500`, `just sim replay repro/…`
+# Simulate (200 seeds of a crash where nothing else is said): just sim run power-loss --seeds 500
 sim *args='run scenarios/single-broker-crash.toml --seeds 200':
     cargo sim {{args}}
 

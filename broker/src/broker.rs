@@ -167,6 +167,11 @@ impl Broker {
         &self.advertised
     }
 
+    /// Who listens to this broker's facts.
+    pub fn observers(&self) -> &Observers {
+        &self.observers
+    }
+
     /// The newest metadata.
     pub fn image(&self) -> Arc<MetadataImage> {
         self.metadata.image()

@@ -31,6 +31,11 @@ impl Observers {
         Observers(Some(observer))
     }
 
+    /// Whether somebody listens.
+    pub fn is_listening(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Tells a fact; `build` runs only where somebody listens.
     pub fn tell<'a>(&self, build: impl FnOnce() -> Observation<'a>) {
         if let Some(observer) = &self.0 {

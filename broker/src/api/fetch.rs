@@ -82,8 +82,8 @@ pub(crate) async fn handle(
         }
     };
     let mut outcomes = fetch.until_enough(&plan.partitions, now + max_wait).await;
-    for outcome in &mut outcomes {
-        outcome.observe_serving(broker);
+    if broker.observers().is_listening() {
+        outcomes.iter().for_each(|outcome| outcome.observe_serving(broker));
     }
     fetch.note_in_session(plan.session_id, plan.incremental, &mut outcomes);
     let (responses, slices) = answer(version, outcomes).await;
