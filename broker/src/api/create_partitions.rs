@@ -1,6 +1,9 @@
 //! CreatePartitions (37): more partitions for topics.
 
-use super::{create_topics::check_replicas, metadata_error_code};
+use super::{
+    create_topics::{MAX_PARTITIONS, check_replicas},
+    metadata_error_code,
+};
 use crate::{broker::Broker, metadata::Change, server::dispatch::Client, types::BrokerId};
 use sillon_protocol::{
     ErrorCode,
@@ -8,9 +11,6 @@ use sillon_protocol::{
         CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
     },
 };
-
-/// More partitions than this in one topic are refused: each takes files and memory.
-const MAX_PARTITIONS: i32 = 100_000;
 
 type Refusal = (ErrorCode, String);
 

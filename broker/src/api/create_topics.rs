@@ -21,7 +21,7 @@ use std::{
 };
 
 /// More partitions than this in one topic are refused: each takes files and memory.
-const MAX_PARTITIONS: i32 = 100_000;
+pub(super) const MAX_PARTITIONS: i32 = 100_000;
 
 type Refusal = (ErrorCode, String);
 
