@@ -11,14 +11,17 @@ use super::{
 };
 use crate::broker::Broker;
 use bytes::{Buf, Bytes, BytesMut};
-use sillon_runtime::{BoxStream, Monotonic, ReadHalf, WriteHalf};
+use sillon_runtime::{BoxStream, Monotonic, ReadHalf, Runtime, WriteHalf};
 use std::{future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// How much is read at a time at least, so that small requests come several to a system call.
 const READ_CHUNK_BYTES: usize = 64 * 1024;
-/// An idle connection keeps no buffer larger than this.
+/// An idle connection keeps no buffer larger than this ...
 const IDLE_BUFFER_BYTES: usize = 256 * 1024;
+/// ... for longer than this. A busy one keeps what its requests need: memory that is given back and taken again costs
+/// more than the requests.
+const KEEP_LARGE_BUFFER: Duration = Duration::from_secs(1);
 /// The length that precedes each frame.
 const SIZE_PREFIX_BYTES: usize = 4;
 
@@ -48,7 +51,8 @@ pub(super) async fn serve(broker: Arc<Broker>, stream: BoxStream) -> Result<(), 
     let (reader, mut writer) = stream.into_split();
     let limit = broker.config().request_max_bytes;
     let idle = Duration::from_millis(broker.config().connections_max_idle_ms);
-    let mut frames = Frames { reader, buffer: BytesMut::new(), limit };
+    let runtime = broker.runtime().clone();
+    let mut frames = Frames { runtime, reader, buffer: BytesMut::new(), limit };
     let mut idle_timer = IdleTimer::new(&broker, idle);
     loop {
         let frame = tokio::select! {
@@ -68,6 +72,7 @@ pub(super) async fn serve(broker: Arc<Broker>, stream: BoxStream) -> Result<(), 
 
 /// Cuts the incoming bytes into frames.
 struct Frames {
+    runtime: Runtime,
     reader: Box<dyn ReadHalf>,
     buffer: BytesMut,
     limit: usize,
@@ -91,7 +96,18 @@ impl Frames {
                 }
             };
             self.make_room(missing);
-            if self.reader.read_buf(&mut self.buffer).await? == 0 {
+            let read = if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES {
+                let Ok(read) =
+                    self.runtime.timeout(KEEP_LARGE_BUFFER, self.reader.read_buf(&mut self.buffer)).await
+                else {
+                    self.buffer = BytesMut::new();
+                    continue;
+                };
+                read
+            } else {
+                self.reader.read_buf(&mut self.buffer).await
+            };
+            if read? == 0 {
                 return Ok(None);
             }
         }
@@ -99,10 +115,6 @@ impl Frames {
 
     /// Room for what is missing, but for no more than has already arrived, whatever a length claims.
     fn make_room(&mut self, missing: usize) {
-        if self.buffer.is_empty() && self.buffer.capacity() > IDLE_BUFFER_BYTES && missing <= READ_CHUNK_BYTES
-        {
-            self.buffer = BytesMut::with_capacity(READ_CHUNK_BYTES);
-        }
         let spare = self.buffer.capacity() - self.buffer.len();
         if spare < missing.min(READ_CHUNK_BYTES) {
             self.buffer.reserve(missing.clamp(READ_CHUNK_BYTES / 2, READ_CHUNK_BYTES.max(self.buffer.len())));
