@@ -83,6 +83,8 @@ struct Found {
     replays: bool,
     clean_seeds: u64,
     clean_passes: bool,
+    /// The first failure of the tree without the bug.
+    clean_failure: Option<String>,
 }
 
 impl Finding {
@@ -199,6 +201,7 @@ fn one(arguments: &BugsArguments, tree: &Path, bug: &Bug) -> Result<Finding, Wro
             replays,
             clean_seeds,
             clean_passes: clean["failures"].as_array().is_some_and(Vec::is_empty),
+            clean_failure: clean["failures"][0]["text"].as_str().map(str::to_string),
         });
     }
     Ok(finding)
@@ -319,8 +322,10 @@ fn tell(finding: &Finding) {
         found.bundle,
         if found.replays { "replays to the same failure" } else { "DOES NOT REPLAY" }
     );
-    let clean = if found.clean_passes { "passes" } else { "FAILS" };
-    println!("     without the bug the tree {clean}: {} seeds", found.clean_seeds);
+    match &found.clean_failure {
+        None => println!("     without the bug the tree passes {} seeds", found.clean_seeds),
+        Some(failure) => println!("     WITHOUT THE BUG THE TREE FAILS as well: {failure}"),
+    }
 }
 
 #[cfg(test)]
