@@ -41,10 +41,7 @@ impl Observer for Ear {
 
 fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
     let add = |kind, partition: &TopicPartition, fields: &[(&'static str, u64)]| {
-        let mut all = [("", 0); 8];
-        all[0] = ("partition", partition.partition as u64);
-        all[1..=fields.len()].copy_from_slice(fields);
-        world.event_with_detail(node, kind, &all[..=fields.len()], || partition.topic.to_string());
+        trace_partition(world, node, kind, partition, fields);
     };
     match observation {
         Observation::LogOpened { partition, clean, checked_from, log_start, log_end, .. } => add(
@@ -109,4 +106,17 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
             world.event_with_detail(node, "topic/deleted", &[], || (*topic).to_string());
         }
     }
+}
+
+fn trace_partition(
+    world: &World,
+    node: NodeId,
+    kind: &'static str,
+    partition: &TopicPartition,
+    fields: &[(&'static str, u64)],
+) {
+    let mut all = [("", 0); 8];
+    all[0] = ("partition", partition.partition as u64);
+    all[1..=fields.len()].copy_from_slice(fields);
+    world.event_with_detail(node, kind, &all[..=fields.len()], || partition.topic.to_string());
 }
