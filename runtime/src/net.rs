@@ -22,6 +22,16 @@ impl<T: AsyncRead + Send + Unpin> ReadHalf for T {}
 
 /// The half of a connection that sends. Dropping it ends the outgoing direction.
 pub trait WriteHalf: AsyncWrite + Send + Unpin {
+    /// As `poll_write`, for bytes that more will follow at once: the world may hold them back to send both together
+    /// (MSG_MORE), which saves the receiver a wake-up.
+    fn poll_write_more(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_write(context, bytes)
+    }
+
     /// Sends up to `length` bytes of `file` from `offset`, without passing them through this process where the
     /// world can (sendfile(2)). Gives the number of bytes sent; 0 means that the file ends before `offset`.
     fn poll_send_file(

@@ -126,8 +126,13 @@ impl Frames {
 async fn send(writer: &mut dyn WriteHalf, mut response: Response) -> io::Result<()> {
     let mut sent = 0;
     for slice in &response.slices {
-        writer.write_all(&response.buffer[sent..slice.position]).await?;
-        sent = slice.position;
+        while sent < slice.position {
+            let head = &response.buffer[sent..slice.position];
+            match poll_fn(|context| Pin::new(&mut *writer).poll_write_more(context, head)).await? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                written => sent += written,
+            }
+        }
         let (mut offset, mut left) = (slice.file_position, slice.length);
         while left > 0 {
             let count =

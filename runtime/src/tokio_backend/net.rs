@@ -123,6 +123,19 @@ impl AsyncWrite for TokioWriteHalf {
 }
 
 impl WriteHalf for TokioWriteHalf {
+    fn poll_write_more(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let stream: &TcpStream = self.0.as_ref();
+        retry(stream, context, || {
+            let flags = libc::MSG_MORE | libc::MSG_NOSIGNAL;
+            // SAFETY: the pointer and the length are those of a slice that is borrowed for the call.
+            unsafe { libc::send(stream.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), flags) }
+        })
+    }
+
     fn poll_send_file(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -138,20 +151,28 @@ impl WriteHalf for TokioWriteHalf {
         };
         let stream: &TcpStream = self.0.as_ref();
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
-        loop {
-            ready!(stream.poll_write_ready(context))?;
-            let sent = stream.try_io(Interest::WRITABLE, || {
-                let mut position = offset;
-                // SAFETY: both descriptors stay open for the call: the stream is borrowed, and so is the file.
-                let sent =
-                    unsafe { libc::sendfile(stream.as_raw_fd(), file_descriptor, &mut position, length) };
-                usize::try_from(sent).map_err(|_| io::Error::last_os_error())
-            });
-            match sent {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                sent => return Poll::Ready(sent),
-            }
+        retry(stream, context, || {
+            let mut position = offset;
+            // SAFETY: both descriptors stay open for the call: the stream is borrowed, and so is the file.
+            unsafe { libc::sendfile(stream.as_raw_fd(), file_descriptor, &mut position, length) }
+        })
+    }
+}
+
+/// Makes a system call that sends, until it sends something or fails; waits where the socket takes nothing.
+fn retry(
+    stream: &TcpStream,
+    context: &mut Context<'_>,
+    call: impl Fn() -> libc::ssize_t,
+) -> Poll<io::Result<usize>> {
+    loop {
+        ready!(stream.poll_write_ready(context))?;
+        let sent = stream
+            .try_io(Interest::WRITABLE, || usize::try_from(call()).map_err(|_| io::Error::last_os_error()));
+        match sent {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            sent => return Poll::Ready(sent),
         }
     }
 }
