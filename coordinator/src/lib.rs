@@ -1,0 +1,6 @@
+//! The coordinator: an ensemble of members that together keep one tree of nodes, and that a ZooKeeper client cannot
+//! tell from ZooKeeper 3.8.
+
+pub mod command;
+pub mod observe;
+pub mod types;
