@@ -337,8 +337,10 @@ proptest! {
                 }
                 Step::Remove(watcher, path, watcher_type) => {
                     let key = (path.to_owned(), watcher);
-                    let had = model.tables(watcher_type).into_iter().map(|t| t.0.remove(&key).is_some());
-                    let had = had.fold(false, |had, one| had || one);
+                    let mut had = false;
+                    for table in model.tables(watcher_type) {
+                        had |= table.0.remove(&key).is_some();
+                    }
                     prop_assert_eq!(watches.remove(watcher, path, watcher_type), had);
                 }
                 Step::RemoveWatcher(watcher) => {
