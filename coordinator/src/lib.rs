@@ -4,3 +4,4 @@
 pub mod command;
 pub mod observe;
 pub mod types;
+pub mod watches;
