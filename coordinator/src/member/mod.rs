@@ -38,7 +38,7 @@ use crate::{
     config::CoordinatorConfig,
     consensus::{Consensus, ConsensusMessage, Persist, SendSnapshot, SnapshotMark},
     four_letter_word::FourLetterWord,
-    observe::Observers,
+    observe::{Observers, Role},
     peer::PeerMessage,
     state::StateMachine,
     types::{ConnectionKey, MemberId, SessionId, Zxid},
@@ -214,6 +214,7 @@ pub struct Member {
     leading: Leading,
     entries_since_snapshot: u64,
     snapshot_wanted: bool,
+    name_told: bool,
     statistics: Statistics,
     effects: Effects,
     moment: Moment,
@@ -246,6 +247,7 @@ impl Member {
             syncs: Syncs::new(start.incarnation),
             entries_since_snapshot: 0,
             snapshot_wanted: false,
+            name_told: false,
             statistics: Statistics::default(),
             effects: Effects::default(),
             moment: start.moment,
@@ -288,6 +290,7 @@ impl Member {
             }
         }
         self.look_at_role();
+        self.tell_name();
         self.flush_connections();
         std::mem::take(&mut self.effects)
     }
@@ -332,6 +335,26 @@ impl Member {
         }
     }
 
+    /// Whether there are other members.
+    pub fn has_peers(&self) -> bool {
+        !self.config.is_standalone()
+    }
+
+    /// Its part in the ensemble.
+    pub fn role(&self) -> Role {
+        self.roles.role()
+    }
+
+    /// The ensemble's name is told once it is known.
+    fn tell_name(&mut self) {
+        if !self.name_told
+            && let Some(ensemble) = self.state.ensemble()
+        {
+            self.name_told = true;
+            self.effects.name_ensemble = Some(ensemble);
+        }
+    }
+
     fn on_snapshot_saved(&mut self, mark: SnapshotMark) {
         self.snapshot_wanted = false;
         self.consensus.snapshot_taken(mark);
@@ -348,6 +371,9 @@ impl Member {
 
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("id", &self.id).field("applied", &self.state.applied()).finish_non_exhaustive()
+        f.debug_struct("Member")
+            .field("id", &self.id)
+            .field("applied", &self.state.applied())
+            .finish_non_exhaustive()
     }
 }

@@ -71,7 +71,9 @@ pub(super) async fn accept(links: Arc<Links>, listener: Box<dyn Listener>) {
             let address = stream.peer_addr();
             if let Err(problem) = serve(&task_links, &task_shared, number, stream).await {
                 match problem {
-                    PeerError::Refused(reason) => tracing::error!(%address, reason, "a member was turned away"),
+                    PeerError::Refused(reason) => {
+                        tracing::error!(%address, reason, "a member was turned away")
+                    }
                     problem => tracing::debug!(%address, %problem, "incoming link closed"),
                 }
             }
@@ -110,8 +112,12 @@ async fn serve(links: &Links, shared: &Shared, number: u64, stream: BoxStream) -
 /// A member has one link: an older one of its is over, whether it knows it or not.
 fn replace_link(shared: &Shared, number: u64, from: &Identity) {
     let mut accepted = shared.lock();
-    let old: Vec<u64> =
-        accepted.links.iter().filter(|(_, (member, _))| *member == from.member).map(|(old, _)| *old).collect();
+    let old: Vec<u64> = accepted
+        .links
+        .iter()
+        .filter(|(_, (member, _))| *member == from.member)
+        .map(|(old, _)| *old)
+        .collect();
     for old in old {
         accepted.links.remove(&old);
         if let Some(task) = accepted.tasks.remove(&old) {

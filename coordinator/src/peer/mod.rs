@@ -13,16 +13,17 @@ mod message;
 mod outgoing;
 mod snapshots;
 
+pub(crate) use hello::Identity;
 pub use message::PeerMessage;
 pub(crate) use snapshots::send_snapshot;
 
 use crate::{
-    config::MemberAddress,
+    config::members::MemberAddress,
     member::Event,
     storage::SnapshotStore,
-    types::MemberId,
+    types::{EnsembleId, MemberId},
 };
-use hello::Identity;
+
 use sillon_runtime::{JoinHandle, Listener, Runtime};
 use std::{
     collections::BTreeMap,
@@ -48,7 +49,7 @@ impl Links {
     }
 
     /// The ensemble has a name now.
-    pub fn name_ensemble(&self, ensemble: u128) {
+    pub fn name_ensemble(&self, ensemble: EnsembleId) {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner).ensemble = Some(ensemble);
     }
 }

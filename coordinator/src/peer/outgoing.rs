@@ -6,7 +6,7 @@ use super::{
     hello::{Purpose, Said, WIRE_VERSION},
     message::PeerMessage,
 };
-use crate::{config::MemberAddress, member::Event, types::MemberId};
+use crate::{config::members::MemberAddress, member::Event, types::MemberId};
 use sillon_runtime::Monotonic;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -25,7 +25,8 @@ pub(super) async fn run(
 ) {
     let mut last_problem = String::new();
     loop {
-        let opened = links.runtime.timeout(links.silence * 2, dial(&links, to, &address, Purpose::Link)).await;
+        let opened =
+            links.runtime.timeout(links.silence * 2, dial(&links, to, &address, Purpose::Link)).await;
         let problem = match opened {
             Err(_) => PeerError::Silent,
             Ok(Err(error)) => error,

@@ -40,7 +40,7 @@ pub(super) struct Limits {
 
 impl Limits {
     pub fn of(config: &CoordinatorConfig) -> Limits {
-        Limits { frame_bytes: config.maximum_frame_bytes }
+        Limits { frame_bytes: config.request_max_bytes }
     }
 }
 
@@ -59,6 +59,20 @@ struct Load {
     request_bytes: AtomicUsize,
     waiting_bytes: AtomicUsize,
     lighter: Notify,
+}
+
+impl Load {
+    async fn wait_until_lighter(&self) {
+        loop {
+            let lighter = self.lighter.notified();
+            let requests = self.requests.load(Ordering::Relaxed);
+            let bytes = self.request_bytes.load(Ordering::Relaxed);
+            if requests < MAXIMUM_OUTSTANDING && bytes < MAXIMUM_OUTSTANDING_BYTES {
+                return;
+            }
+            lighter.await;
+        }
+    }
 }
 
 /// The tasks of one connection; they end with it.
@@ -173,7 +187,7 @@ impl Reading {
             if !self.greeted && self.buffer.len() >= LENGTH_BYTES {
                 self.greeted = true;
                 if let Some(word) = self.four_letter_word() {
-                    self.tell(Event::FourLetterWord { connection: self.number, word }).await?;
+                    tell(&self.events, Event::FourLetterWord { connection: self.number, word }).await?;
                     // The answer closes the connection; until then the client may only leave.
                     while self.reader.read_buf(&mut self.buffer).await? > 0 {
                         self.buffer.clear();
@@ -190,14 +204,10 @@ impl Reading {
             if !frames.is_empty() {
                 self.load.requests.fetch_add(frames.len(), Ordering::Relaxed);
                 self.load.request_bytes.fetch_add(bytes, Ordering::Relaxed);
-                self.tell(Event::Frames { connection: self.number, frames }).await?;
-                self.wait_until_lighter().await;
+                tell(&self.events, Event::Frames { connection: self.number, frames }).await?;
+                self.load.wait_until_lighter().await;
             }
         }
-    }
-
-    async fn tell(&self, event: Event) -> Result<(), ReadError> {
-        self.events.send(event).await.map_err(|_| ReadError::MemberEnded)
     }
 
     fn four_letter_word(&self) -> Option<FourLetterWord> {
@@ -230,18 +240,10 @@ impl Reading {
             self.buffer.reserve(READ_CHUNK_BYTES.max(self.buffer.len()));
         }
     }
+}
 
-    async fn wait_until_lighter(&self) {
-        loop {
-            let lighter = self.load.lighter.notified();
-            let requests = self.load.requests.load(Ordering::Relaxed);
-            let bytes = self.load.request_bytes.load(Ordering::Relaxed);
-            if requests < MAXIMUM_OUTSTANDING && bytes < MAXIMUM_OUTSTANDING_BYTES {
-                return;
-            }
-            lighter.await;
-        }
-    }
+async fn tell(events: &mpsc::Sender<Event>, event: Event) -> Result<(), ReadError> {
+    events.send(event).await.map_err(|_| ReadError::MemberEnded)
 }
 
 async fn write_all(
