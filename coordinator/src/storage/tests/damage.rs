@@ -16,6 +16,12 @@ fn small_log() -> (World, u64) {
 fn every_flipped_bit_is_refused_unless_it_was_never_durable() {
     let (world, count) = small_log();
     world.kill();
+    flip_everywhere(&world, count);
+    drop(start(&world, &options()));
+    flip_everywhere(&world, count);
+}
+
+fn flip_everywhere(world: &World, count: u64) {
     let content = world.content(&log_file(1));
     let mut survived = 0;
     for position in 0..content.len() {

@@ -1,7 +1,11 @@
 //! What is written is found again, and whose it is. Owns the tests in which no disk fails.
 
 use super::*;
-use crate::{storage::MIN_KEPT_SNAPSHOTS, types::EnsembleId};
+use crate::{
+    consensus::{Consensus, ConsensusConfig, RaftConsensus, Role},
+    storage::MIN_KEPT_SNAPSHOTS,
+    types::EnsembleId,
+};
 
 #[test]
 fn a_new_member_finds_nothing_and_then_what_it_wrote() {
@@ -228,4 +232,42 @@ fn one_directory_for_both_is_fine() {
     drop(storage);
     let found = start(&world, &both).1;
     assert_eq!((found.snapshot.unwrap().index, marks(&found.entries)), (2, vec![(3, 1)]));
+}
+
+/// Starts a member that is alone from its disk, and proposes one entry; gives all that it applied.
+fn propose_alone(world: &World, data: &'static [u8]) -> Vec<LogEntry> {
+    let (mut storage, found) = start(world, &small());
+    let config = ConsensusConfig::new(MemberId(1), vec![MemberId(1)], 7);
+    let mut member = RaftConsensus::restore(config, found.hard_state, found.entries, found.snapshot).unwrap();
+    let mut applied = Vec::new();
+    member.tick();
+    assert_eq!(member.status().role, Role::Leader);
+    member.propose(data.into()).unwrap();
+    loop {
+        let output = member.output();
+        if output.is_empty() {
+            return applied;
+        }
+        applied.extend(output.committed);
+        if let Some(persist) = output.persist {
+            let ticket = persist.ticket;
+            block_on(storage.append(vec![persist])).unwrap();
+            member.persisted(ticket);
+        }
+    }
+}
+
+#[test]
+fn a_member_alone_finds_all_its_committed_entries_after_each_power_loss() {
+    let world = World::default();
+    for round in 1..=10 {
+        let applied = propose_alone(&world, b"a write");
+        let writes = applied.iter().filter(|entry| !entry.data.is_empty()).count();
+        assert_eq!(
+            (writes, applied.len()),
+            (round, 2 * round),
+            "each start has a term with an entry of its own"
+        );
+        world.lose_power(Some(round as u64));
+    }
 }
