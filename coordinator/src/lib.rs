@@ -3,4 +3,5 @@
 
 pub mod command;
 pub mod observe;
+pub mod state;
 pub mod types;
