@@ -121,4 +121,10 @@ impl AclTable {
     pub(super) fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
+
+    /// How often a list is used.
+    #[cfg(test)]
+    pub(super) fn uses(&self, id: u32) -> u32 {
+        self.entries[id as usize].uses
+    }
 }
