@@ -168,7 +168,7 @@ fn write_slot(arena: &Arena, acls: &AclTable, owners: &Owners, id: NodeId, captu
         value.write(out);
         number(place.map_or(NodeId::NONE, |place| place.previous)).write(out);
         number(place.map_or(NodeId::NONE, |place| place.next)).write(out);
-        (&*node.name).write(out);
+        node.name.as_str().write(out);
         node.data.as_deref().write(out);
     });
 }

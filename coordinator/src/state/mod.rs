@@ -19,6 +19,7 @@ mod arena;
 mod capture;
 mod hash;
 mod index;
+mod name;
 mod operation;
 mod owners;
 mod quota;

@@ -56,7 +56,7 @@ impl Tree {
     /// Notes a quota that a snapshot brought.
     pub(super) fn quota_after_restore(&mut self, id: NodeId) {
         let node = self.arena.node(id);
-        if *node.name == *LIMITS
+        if node.name.as_bytes() == LIMITS.as_bytes()
             && let Some(subject) = about(&self.path(node.parent))
         {
             self.quotas.insert(subject.to_owned());

@@ -104,7 +104,11 @@ impl Tree {
             return ReadOutcome::error(ErrorCode::BadArguments);
         }
         match self.readable(path, caller) {
-            Ok(id) => ReadOutcome::answer(self.stat(id).to_bytes(), Some(WatchKind::Data)),
+            Ok(id) => {
+                let mut body = Vec::with_capacity(68);
+                self.stat(id).write(&mut body);
+                ReadOutcome::answer(body, Some(WatchKind::Data))
+            },
             Err(error) => {
                 let watch = (error == ErrorCode::NoNode).then_some(WatchKind::Exists);
                 ReadOutcome { watch, ..ReadOutcome::error(error) }
@@ -139,7 +143,7 @@ impl Tree {
         let mut body = Vec::with_capacity(72 + 16 * count as usize);
         count.cast_signed().write(&mut body);
         for child in self.children(id) {
-            (&*self.arena.node(child).name).write(&mut body);
+            Some(self.arena.node(child).name.as_bytes()).write(&mut body);
         }
         if with_stat {
             self.stat(id).write(&mut body);

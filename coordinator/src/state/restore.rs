@@ -9,6 +9,7 @@ use super::{
     arena::{NOT_OWNED, Node, NodeId, Slot},
     capture::{FORMAT, kind, owner},
     hash::hash_bytes,
+    name::Name,
     owners::{List, Owned, Owner},
     sessions::{self, Sessions},
     tree::{ROOT_HASH, Tree},
@@ -298,7 +299,7 @@ fn read_node_fields(reader: &mut Reader<'_>) -> Result<NodeFields, JuteError> {
         aversion: i32::read(reader)?,
         creates: i32::read(reader)?,
         child_count: i32::read(reader)?.cast_unsigned(),
-        name: "".into(),
+        name: Name::new(""),
         data: None,
         path_hash: 0,
         acl: AclId::OPEN,
@@ -307,7 +308,7 @@ fn read_node_fields(reader: &mut Reader<'_>) -> Result<NodeFields, JuteError> {
     let acl = i32::read(reader)?;
     let (kind, value) = (i32::read(reader)?, i64::read(reader)?);
     let (previous, next) = (id_of(reader)?, id_of(reader)?);
-    node.name = <&str>::read(reader)?.into();
+    node.name = Name::new(<&str>::read(reader)?);
     node.data = Option::<&[u8]>::read(reader)?.map(Into::into);
     let owner = match kind {
         owner::NOTHING => Ok(None),
@@ -356,7 +357,7 @@ impl Tree {
     fn grow(&mut self, nodes: u32) -> Result<(), StateError> {
         let root = self.checked(NodeId::ROOT, NodeId::ROOT)?;
         let alone = [root.parent, root.previous, root.next].iter().all(|id| *id == NodeId::NONE);
-        if !alone || !root.name.is_empty() || root.owned != NOT_OWNED {
+        if !alone || !root.name.as_bytes().is_empty() || root.owned != NOT_OWNED {
             return Err(link(NodeId::ROOT, "it is no root"));
         }
         self.enter_restored(NodeId::ROOT, ROOT_HASH, 1);
@@ -370,14 +371,14 @@ impl Tree {
                 if node.parent != parent || node.previous != previous || found == children {
                     return Err(link(at, "its parent or its sibling does not know it"));
                 }
-                if node.name.contains('/') || path::validate(&format!("/{}", node.name)).is_err() {
+                if node.name.as_bytes().contains(&b'/') || path::validate(&format!("/{}", node.name.as_str())).is_err() {
                     return Err(link(at, "its name is not allowed"));
                 }
-                if self.counts.nodes == nodes || self.child(parent, &node.name).is_some() {
+                if self.counts.nodes == nodes || self.child(parent, node.name.as_str()).is_some() {
                     return Err(link(at, "it is there twice"));
                 }
                 let node = self.arena.node(at);
-                let length = length + node.name.chars().count() as u64 + 1;
+                let length = length + node.name.characters() + 1;
                 let (next, below) = (node.next, node.child_count > 0 || node.first_child != NodeId::NONE);
                 let hash = hash_bytes(hash, node.name.as_bytes());
                 self.enter_restored(at, hash, length);

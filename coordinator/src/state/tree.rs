@@ -9,6 +9,7 @@ use super::{
     capture::Capture,
     hash::{hash_bytes, mix},
     index::Index,
+    name::Name,
     owners::{Owner, Owners},
     undo::{Journal, Undo},
 };
@@ -86,7 +87,7 @@ impl Tree {
 
     fn plant(&mut self) {
         let root = Node {
-            name: "".into(),
+            name: Name::new(""),
             data: Some([].into()),
             path_hash: ROOT_HASH,
             czxid: 0,
@@ -146,10 +147,10 @@ impl Tree {
     }
 
     fn has_path(&self, mut id: NodeId, path: &str) -> bool {
-        let mut rest = path;
+        let mut rest = path.as_bytes();
         while id != NodeId::ROOT {
             let node = self.arena.node(id);
-            let Some(parent) = rest.strip_suffix(&*node.name).and_then(|rest| rest.strip_suffix('/')) else {
+            let Some(parent) = rest.strip_suffix(node.name.as_bytes()).and_then(|rest| rest.strip_suffix(b"/")) else {
                 return false;
             };
             rest = parent;
@@ -164,7 +165,7 @@ impl Tree {
         let hash = hash_bytes(self.arena.node(parent).path_hash, name.as_bytes());
         self.index.find(hash, |id| {
             let node = self.arena.node(id);
-            node.parent == parent && *node.name == *name
+            node.parent == parent && node.name.as_bytes() == name.as_bytes()
         })
     }
 
@@ -174,7 +175,7 @@ impl Tree {
         let mut at = id;
         while at != NodeId::ROOT {
             let node = self.arena.node(at);
-            names.push(&*node.name);
+            names.push(node.name.as_str());
             at = node.parent;
         }
         if names.is_empty() {
@@ -194,7 +195,7 @@ impl Tree {
         let mut at = id;
         while at != NodeId::ROOT {
             let node = self.arena.node(at);
-            length += node.name.chars().count() as u64 + 1;
+            length += node.name.characters() + 1;
             at = node.parent;
         }
         length
@@ -213,7 +214,7 @@ impl Tree {
         }
         let owned = new.owner.map_or(NOT_OWNED, |owner| self.join_owner(id, owner));
         let node = Node {
-            name: name.into(),
+            name: Name::new(name),
             data: new.data,
             path_hash,
             czxid: new.zxid,

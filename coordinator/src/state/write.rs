@@ -45,9 +45,13 @@ pub(super) enum Reply {
 impl Reply {
     /// The body of the reply, where the operation stood alone; `None` where it has no body.
     pub(super) fn body(&self) -> Option<Vec<u8>> {
-        let mut body = Vec::new();
+        let mut body = match self {
+            Reply::Path(path) | Reply::PathAndStat(path, _) => Vec::with_capacity(path.len() + 72),
+            Reply::Stat(_) => Vec::with_capacity(68),
+            Reply::Deleted | Reply::Checked => return None,
+        };
         self.write(&mut body);
-        (!body.is_empty()).then_some(body)
+        Some(body)
     }
 
     fn write(&self, out: &mut Vec<u8>) {

@@ -31,7 +31,8 @@ pub(super) struct Model {
     pub(super) sessions: BTreeMap<SessionId, ConnectionKey>,
 }
 
-pub(super) type Events = Vec<(EventType, String)>;
+/// What happened to which node, and the access list that says who hears of it.
+pub(super) type Events = Vec<(EventType, String, Vec<Acl>)>;
 
 /// What a write comes to.
 pub(super) struct Outcome {
@@ -184,7 +185,7 @@ impl Model {
                 node.data = data.clone();
                 (node.stat.mzxid, node.stat.mtime) = (moment.zxid, moment.time_ms);
                 node.stat.version += 1;
-                events.push((EventType::NodeDataChanged, path.clone()));
+                self.tell(EventType::NodeDataChanged, path, events);
                 Ok((5, self.stat(path).to_bytes()))
             }
             Operation::SetAcl { path, acl, version } => {
@@ -246,8 +247,8 @@ impl Model {
         let above = self.nodes.get_mut(&parent).unwrap();
         above.creates += 1;
         above.stat.pzxid = zxid;
-        events.push((EventType::NodeCreated, path.clone()));
-        events.push((EventType::NodeChildrenChanged, parent));
+        self.tell(EventType::NodeCreated, &path, events);
+        self.tell(EventType::NodeChildrenChanged, &parent, events);
         Ok(match code {
             OpCode::Create => (1, PathRecord { path: &path }.to_bytes()),
             _ => (15, Create2Response { path: &path, stat: self.stat(&path) }.to_bytes()),
@@ -255,11 +256,15 @@ impl Model {
     }
 
     pub(super) fn remove(&mut self, path: &str, zxid: i64, events: &mut Events) {
+        self.tell(EventType::NodeDeleted, path, events);
         self.nodes.remove(path).expect("it is there");
         let parent = parent_of(path);
         self.nodes.get_mut(&parent).unwrap().stat.pzxid = zxid;
-        events.push((EventType::NodeDeleted, path.to_owned()));
-        events.push((EventType::NodeChildrenChanged, parent));
+        self.tell(EventType::NodeChildrenChanged, &parent, events);
+    }
+
+    fn tell(&self, kind: EventType, path: &str, events: &mut Events) {
+        events.push((kind, path.to_owned(), self.nodes[path].acl.clone()));
     }
 
     /// The ephemeral nodes of a session, sorted.

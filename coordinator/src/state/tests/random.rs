@@ -116,7 +116,7 @@ fn creation() -> impl Strategy<Value = Operation> {
         1 => Just(OpCode::Create2),
         1 => Just(OpCode::CreateContainer),
     ];
-    let flags = prop_oneof![6 => Just(0), 3 => Just(1), 2 => Just(2), 1 => Just(3)];
+    let flags = prop_oneof![5 => Just(0), 5 => Just(1), 2 => Just(2), 2 => Just(3)];
     let plain = (code, path(), data(), flags, list()).prop_map(|(code, path, data, flags, acl)| {
         let path = if flags >= 2 { format!("{path}/s-") } else { path };
         Operation::Create { code, path, data, flags, ttl_ms: -1, acl }
