@@ -148,7 +148,9 @@ fn parse_ip(text: &str) -> Option<u32> {
 }
 
 fn ip_matches(proven: &str, range: &str) -> bool {
-    let (Some(proven), Some((address, bits))) = (parse_ip(proven), parse_ip_range(range)) else { return false };
+    let (Some(proven), Some((address, bits))) = (parse_ip(proven), parse_ip_range(range)) else {
+        return false;
+    };
     let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
     proven & mask == address & mask
 }

@@ -4,7 +4,8 @@
 //! for each other, they are compared.
 
 /// Odd constants without a pattern.
-const KEYS: [u64; 4] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0xd6e8_feb8_6659_fd93];
+const KEYS: [u64; 4] =
+    [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f, 0x1656_67b1_9e37_79f9, 0xd6e8_feb8_6659_fd93];
 
 /// Both halves of the product, mixed.
 #[inline]

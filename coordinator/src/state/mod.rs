@@ -144,7 +144,8 @@ impl StateMachine {
                 self.write(&context, *operation, body, want_reply, applied)
             }
             Action::OpenSession { session, password, timeout_ms, connection } => {
-                let opened = Session { timeout_ms: *timeout_ms, password: *password, connection: *connection };
+                let opened =
+                    Session { timeout_ms: *timeout_ms, password: *password, connection: *connection };
                 self.open_session(*session, opened, applied)
             }
             Action::AttachSession { session, password, timeout_ms, connection } => {
@@ -187,7 +188,12 @@ impl StateMachine {
         Ok(())
     }
 
-    fn open_session(&mut self, id: SessionId, opened: Session, applied: &mut Applied) -> Result<(), ErrorCode> {
+    fn open_session(
+        &mut self,
+        id: SessionId,
+        opened: Session,
+        applied: &mut Applied,
+    ) -> Result<(), ErrorCode> {
         if self.sessions.get(id).is_some() {
             return Err(ErrorCode::NodeExists);
         }
@@ -240,9 +246,14 @@ impl StateMachine {
                     let path = self.tree.path(node);
                     self.tree.delete_now(node, path, applied.zxid.0, &mut applied.events);
                 }
-                assert_eq!(self.tree.owners.of_session(id).count, 0, "all ephemeral nodes went with the session");
+                assert_eq!(
+                    self.tree.owners.of_session(id).count,
+                    0,
+                    "all ephemeral nodes went with the session"
+                );
                 let expired = connection.is_none();
-                applied.session = Some(SessionChange::Closed { session: id, connection: connection_now, expired });
+                applied.session =
+                    Some(SessionChange::Closed { session: id, connection: connection_now, expired });
                 return Ok(());
             }
         };

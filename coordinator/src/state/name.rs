@@ -38,7 +38,9 @@ impl Name {
 
     pub(super) fn as_str(&self) -> &str {
         match self {
-            Name::Short { .. } => std::str::from_utf8(self.as_bytes()).expect("a name was text when it was made"),
+            Name::Short { .. } => {
+                std::str::from_utf8(self.as_bytes()).expect("a name was text when it was made")
+            }
             Name::Long(name) => name,
         }
     }

@@ -175,7 +175,11 @@ fn read_create<'a>(code: OpCode, reader: &mut Reader<'a>) -> Result<(Create<'a>,
 }
 
 fn time_to_live(ttl_ms: i64) -> Result<Kind, ErrorCode> {
-    if (1..TTL_LIMIT_MS).contains(&ttl_ms) { Ok(Kind::TimeToLive(ttl_ms)) } else { Err(ErrorCode::BadArguments) }
+    if (1..TTL_LIMIT_MS).contains(&ttl_ms) {
+        Ok(Kind::TimeToLive(ttl_ms))
+    } else {
+        Err(ErrorCode::BadArguments)
+    }
 }
 
 /// Kind and numbering of a create that stands alone: the operation decides, and flags that ask for a container make a

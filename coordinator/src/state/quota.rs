@@ -4,11 +4,7 @@
 //! Owns keeping the latter up to date, as ZooKeeper's servers do: without a new version, time stamp or event. Limits are
 //! not enforced: clients read them.
 
-use super::{
-    arena::NodeId,
-    tree::Tree,
-    undo::Undo,
-};
+use super::{arena::NodeId, tree::Tree, undo::Undo};
 use std::collections::BTreeMap;
 
 const QUOTAS: &str = "/zookeeper/quota";
@@ -25,10 +21,8 @@ impl Tree {
     pub(super) fn quota_after_create(&mut self, path: &str, data_bytes: usize) {
         if let Some((directory, name)) = path.rsplit_once('/') {
             match (about(directory), name) {
-                (Some(subject), LIMITS) => {
-                    if self.quotas.insert(subject.to_owned()) {
-                        self.note(|| Undo::QuotaAdded(subject.to_owned()));
-                    }
+                (Some(subject), LIMITS) if self.quotas.insert(subject.to_owned()) => {
+                    self.note(|| Undo::QuotaAdded(subject.to_owned()));
                 }
                 (Some(subject), STATS) => self.recount(subject),
                 _ => {}
@@ -115,6 +109,7 @@ impl<'a> Track<'a> {
         for pair in text.split([',', ';']) {
             let mut parts = pair.split('=');
             if let (Some(key), Some(number)) = (parts.next(), parts.next())
+                && !key.is_empty()
                 && let Ok(number) = if number.is_empty() { Ok(-1) } else { number.parse() }
             {
                 numbers.insert(key, number);

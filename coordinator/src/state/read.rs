@@ -108,7 +108,7 @@ impl Tree {
                 let mut body = Vec::with_capacity(68);
                 self.stat(id).write(&mut body);
                 ReadOutcome::answer(body, Some(WatchKind::Data))
-            },
+            }
             Err(error) => {
                 let watch = (error == ErrorCode::NoNode).then_some(WatchKind::Exists);
                 ReadOutcome { watch, ..ReadOutcome::error(error) }
@@ -184,7 +184,10 @@ impl Tree {
         };
         let Some(reads) = reads else {
             // ZooKeeper has begun its answer when it finds that the operations are writes.
-            return ReadOutcome { body: MultiHeader::END.to_bytes(), ..ReadOutcome::error(ErrorCode::MarshallingError) };
+            return ReadOutcome {
+                body: MultiHeader::END.to_bytes(),
+                ..ReadOutcome::error(ErrorCode::MarshallingError)
+            };
         };
         for (code, path) in reads {
             let answer = match code {

@@ -226,7 +226,9 @@ impl Restorer {
         node.owned = match place {
             Ok(None) => NOT_OWNED,
             Ok(Some(place)) => self.tree.owners.add_place(place),
-            Err(kind) => return Err(self.damaged(format!("it goes with something of the unknown kind {kind}"))),
+            Err(kind) => {
+                return Err(self.damaged(format!("it goes with something of the unknown kind {kind}")));
+            }
         };
         self.add(id, Slot::Node(node)).map(Ok)
     }
@@ -276,7 +278,11 @@ impl Restorer {
 }
 
 fn equal(what: &'static str, said: u32, found: u32) -> Result<(), StateError> {
-    if said == found { Ok(()) } else { Err(StateError::Count { what, said: said.into(), found: found.into() }) }
+    if said == found {
+        Ok(())
+    } else {
+        Err(StateError::Count { what, said: said.into(), found: found.into() })
+    }
 }
 
 /// A node, the number of its list, and its place; or the number that should say what it goes with.
@@ -371,7 +377,9 @@ impl Tree {
                 if node.parent != parent || node.previous != previous || found == children {
                     return Err(link(at, "its parent or its sibling does not know it"));
                 }
-                if node.name.as_bytes().contains(&b'/') || path::validate(&format!("/{}", node.name.as_str())).is_err() {
+                if node.name.as_bytes().contains(&b'/')
+                    || path::validate(&format!("/{}", node.name.as_str())).is_err()
+                {
                     return Err(link(at, "its name is not allowed"));
                 }
                 if self.counts.nodes == nodes || self.child(parent, node.name.as_str()).is_some() {

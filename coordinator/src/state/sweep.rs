@@ -38,7 +38,9 @@ impl Tree {
             Owner::Session(_) => None,
             // One that never had a child is still to be used.
             Owner::Container => (node.creates > 0).then_some(node.pzxid),
-            Owner::TimeToLive(ttl_ms) => (now_ms.saturating_sub(node.mtime_ms) > ttl_ms).then_some(node.mzxid),
+            Owner::TimeToLive(ttl_ms) => {
+                (now_ms.saturating_sub(node.mtime_ms) > ttl_ms).then_some(node.mzxid)
+            }
         }
     }
 

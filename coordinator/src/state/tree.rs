@@ -130,7 +130,8 @@ impl Tree {
         let arena = &self.arena;
         self.index.insert(hash, id, |other| arena.node(other).path_hash);
         let node = self.arena.node(id);
-        self.counts.data_bytes += node.data.as_ref().map_or(0, |data| data.len() as u64) + self.path_length(id);
+        self.counts.data_bytes +=
+            node.data.as_ref().map_or(0, |data| data.len() as u64) + self.path_length(id);
         if matches!(self.owners.owner(node.owned), Some(Owner::Session(_))) {
             self.counts.ephemerals += 1;
         }
@@ -150,7 +151,9 @@ impl Tree {
         let mut rest = path.as_bytes();
         while id != NodeId::ROOT {
             let node = self.arena.node(id);
-            let Some(parent) = rest.strip_suffix(node.name.as_bytes()).and_then(|rest| rest.strip_suffix(b"/")) else {
+            let Some(parent) =
+                rest.strip_suffix(node.name.as_bytes()).and_then(|rest| rest.strip_suffix(b"/"))
+            else {
                 return false;
             };
             rest = parent;
@@ -284,7 +287,14 @@ impl Tree {
     }
 
     /// Writes a node's data as a client does.
-    pub(super) fn set_data(&mut self, id: NodeId, data: Option<&[u8]>, version: i32, zxid: i64, time_ms: i64) {
+    pub(super) fn set_data(
+        &mut self,
+        id: NodeId,
+        data: Option<&[u8]>,
+        version: i32,
+        zxid: i64,
+        time_ms: i64,
+    ) {
         let node = self.arena.node(id);
         let before = (node.version, node.mzxid, node.mtime_ms);
         self.replace_data(id, data.map(Into::into));
@@ -392,7 +402,8 @@ impl Tree {
     /// The share of everything but data and access list.
     fn numbers_digest(&self, node: &Node) -> u64 {
         let word = |number: i64| number.cast_unsigned();
-        let pair = |high: i32, low: i32| u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned());
+        let pair =
+            |high: i32, low: i32| u64::from(high.cast_unsigned()) << 32 | u64::from(low.cast_unsigned());
         let (kind, owner) = match self.owners.owner(node.owned) {
             None => (0, 0),
             Some(Owner::Session(session)) => (1, session.0),

@@ -143,7 +143,8 @@ impl Tree {
     ) -> Result<Reply, ErrorCode> {
         let (kind, sequential) = create.kind?;
         let asked = create.path.as_deref().ok_or(ErrorCode::MarshallingError)?;
-        let (above, _) = asked.rsplit_once('/').filter(|_| !asked.contains('\0')).ok_or(ErrorCode::BadArguments)?;
+        let (above, _) =
+            asked.rsplit_once('/').filter(|_| !asked.contains('\0')).ok_or(ErrorCode::BadArguments)?;
         let acl = Wanted::new(&create.acl, context.caller)?;
         let parent = self.find(above).ok_or(ErrorCode::NoNode)?;
         self.require(parent, permission::CREATE, context.caller)?;
@@ -262,7 +263,11 @@ impl Tree {
 
     /// Fails unless the caller has one of these permissions on the node.
     pub(super) fn require(&self, id: NodeId, permissions: i32, caller: Caller<'_>) -> Result<(), ErrorCode> {
-        if self.acls.permits(self.arena.node(id).acl, permissions, caller) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+        if self.acls.permits(self.arena.node(id).acl, permissions, caller) {
+            Ok(())
+        } else {
+            Err(ErrorCode::NoAuth)
+        }
     }
 
     fn event(&self, kind: EventType, path: String, id: NodeId) -> TreeEvent {

@@ -6,12 +6,17 @@ use super::*;
 /// Bytes that the process holds in memory.
 #[expect(clippy::disallowed_methods, reason = "asks the system about this process; no product code")]
 fn resident_bytes() -> u64 {
-    let pages = std::fs::read_to_string("/proc/self/statm").expect("Linux says how much memory a process holds");
+    let pages =
+        std::fs::read_to_string("/proc/self/statm").expect("Linux says how much memory a process holds");
     pages.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number of pages") * 4096
 }
 
 /// Runs something so many times and prints how long one time takes.
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "measures real time; no product code")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "measures real time; no product code"
+)]
 fn timed(what: &str, times: u32, mut run: impl FnMut(u32)) {
     let start = std::time::Instant::now();
     for time in 0..times {
@@ -45,7 +50,10 @@ fn bytes_per_node() {
         let held = resident_bytes() - before;
         let data = u64::from(NODES) * data_bytes as u64;
         let nodes = lab.machine.statistics().nodes;
-        println!("{nodes} nodes with {data_bytes} bytes of data: {} bytes each besides", (held - data) / nodes);
+        println!(
+            "{nodes} nodes with {data_bytes} bytes of data: {} bytes each besides",
+            (held - data) / nodes
+        );
         // The allocator keeps what was freed: the next round would be measured too small.
         std::mem::forget(lab);
     }
@@ -93,15 +101,24 @@ fn operations(lab: &mut Lab, nodes: u32, data: &[u8]) {
         });
     };
     let extra = |time: u32| format!("{}-extra", any(time));
-    apply("create, 1 KiB", (0..TIMES).map(|time| create(&format!("{}-{time}", extra(time)), data, 0)).collect());
-    apply("setData, 1 KiB", (0..TIMES).map(|time| set_data(&format!("{}-{time}", extra(time)), data, -1)).collect());
+    apply(
+        "create, 1 KiB",
+        (0..TIMES).map(|time| create(&format!("{}-{time}", extra(time)), data, 0)).collect(),
+    );
+    apply(
+        "setData, 1 KiB",
+        (0..TIMES).map(|time| set_data(&format!("{}-{time}", extra(time)), data, -1)).collect(),
+    );
     let checked = |time: u32| {
         let path = format!("{}-{time}", extra(time));
         multi(&[check(&path, -1), set_data(&path, data, -1)])
     };
     apply("multi of check and setData, 1 KiB", (0..TIMES).map(checked).collect());
     apply("delete", (0..TIMES).map(|time| delete(&format!("{}-{time}", extra(time)), -1)).collect());
-    apply("create ephemeral", (0..TIMES).map(|time| create(&format!("{}-{time}", extra(time)), b"", 1)).collect());
+    apply(
+        "create ephemeral",
+        (0..TIMES).map(|time| create(&format!("{}-{time}", extra(time)), b"", 1)).collect(),
+    );
     timed("close of a session, for each of its ephemerals", TIMES, |time| {
         if time == 0 {
             assert_eq!(lab.close(ANN).events.len(), 2 * TIMES as usize);
@@ -116,12 +133,16 @@ fn operations(lab: &mut Lab, nodes: u32, data: &[u8]) {
             assert_eq!(outcome.error, 0);
         });
     }
-    timed("digest", TIMES, |_| drop(lab.machine.digest()));
-    timed("begin_snapshot", 3, |_| drop(lab.machine.begin_snapshot()));
+    timed("digest", TIMES, |_| _ = std::hint::black_box(lab.machine.digest()));
+    timed("begin_snapshot", 3, |_| _ = lab.machine.begin_snapshot());
     lab.machine.abandon_snapshot();
 }
 
-#[expect(clippy::disallowed_methods, clippy::disallowed_types, reason = "measures real time; no product code")]
+#[expect(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "measures real time; no product code"
+)]
 fn snapshot_while_writing(lab: &mut Lab) {
     lab.machine.begin_snapshot();
     let (mut bytes, mut worst_write, mut worst_chunk) = (Vec::new(), 0, 0);
@@ -136,7 +157,10 @@ fn snapshot_while_writing(lab: &mut Lab) {
         bytes.extend(chunk);
     }
     let taken = started.elapsed().as_millis();
-    println!("snapshot of {} bytes: {taken} ms, worst write {worst_write} µs, worst chunk {worst_chunk} µs", bytes.len());
+    println!(
+        "snapshot of {} bytes: {taken} ms, worst write {worst_write} µs, worst chunk {worst_chunk} µs",
+        bytes.len()
+    );
     let started = std::time::Instant::now();
     let mut restorer = StateMachine::restore();
     for chunk in bytes.chunks(256 * 1024) {

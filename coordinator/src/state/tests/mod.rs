@@ -20,10 +20,8 @@ use super::*;
 use crate::types::MemberId;
 use bytes::Bytes;
 use sillon_protocol::zookeeper::{
-    CreateRequest, CreateTtlRequest, EventType, Jute, PathVersionRequest, PathWatchRequest, Reader, SetAclRequest,
-    SetDataRequest,
-    multi::MultiHeader,
-    records::open_acl,
+    CreateRequest, CreateTtlRequest, EventType, Jute, PathVersionRequest, PathWatchRequest, Reader,
+    SetAclRequest, SetDataRequest, multi::MultiHeader, records::open_acl,
 };
 
 /// The session that scenarios use unless they say otherwise.
@@ -51,7 +49,13 @@ pub(super) fn create(path: &str, data: &[u8], flags: i32) -> Request {
     create_with(OpCode::Create, path, Some(data), flags, open_acl())
 }
 
-pub(super) fn create_with(code: OpCode, path: &str, data: Option<&[u8]>, flags: i32, acl: Vec<Acl>) -> Request {
+pub(super) fn create_with(
+    code: OpCode,
+    path: &str,
+    data: Option<&[u8]>,
+    flags: i32,
+    acl: Vec<Acl>,
+) -> Request {
     (code, CreateRequest { path, data, acl, flags }.to_bytes())
 }
 
@@ -118,7 +122,12 @@ impl Lab {
 
     pub(super) fn open(&mut self, session: SessionId) -> Applied {
         let connection = connection_of(session);
-        self.act(Action::OpenSession { session, password: [session.0 as u8; 16], timeout_ms: 9000, connection })
+        self.act(Action::OpenSession {
+            session,
+            password: [session.0 as u8; 16],
+            timeout_ms: 9000,
+            connection,
+        })
     }
 
     pub(super) fn close(&mut self, session: SessionId) -> Applied {

@@ -122,7 +122,9 @@ impl Model {
         let failed = |error: ErrorCode| Outcome { error: error.number(), body: None, events: vec![] };
         match self.sessions.get(&session) {
             None => return failed(ErrorCode::SessionExpired),
-            Some(connection) if *connection != connection_of(session) => return failed(ErrorCode::SessionMoved),
+            Some(connection) if *connection != connection_of(session) => {
+                return failed(ErrorCode::SessionMoved);
+            }
             Some(_) => {}
         }
         let moment = Moment { zxid, time_ms, session };
@@ -162,7 +164,10 @@ impl Model {
         match operation {
             Operation::Create { .. } => self.create(operation, moment, events),
             Operation::Delete { path, version } => {
-                if !path.contains('/') || path.contains('\0') || ["/", "/zookeeper", "/zookeeper/config"].contains(&&**path) {
+                if !path.contains('/')
+                    || path.contains('\0')
+                    || ["/", "/zookeeper", "/zookeeper/config"].contains(&&**path)
+                {
                     return Err(ErrorCode::BadArguments);
                 }
                 let parent = parent_of(path);
@@ -242,7 +247,8 @@ impl Model {
             _ => Goes::Never,
         };
         let (zxid, time) = (moment.zxid, moment.time_ms);
-        let stat = Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: time, mtime: time, ..Stat::default() };
+        let stat =
+            Stat { czxid: zxid, mzxid: zxid, pzxid: zxid, ctime: time, mtime: time, ..Stat::default() };
         self.nodes.insert(path.clone(), ModelNode { data: data.clone(), acl, stat, creates: 0, goes });
         let above = self.nodes.get_mut(&parent).unwrap();
         above.creates += 1;

@@ -75,12 +75,9 @@ impl Pair {
         let connection = connection_of(session);
         let applied =
             self.act(Action::OpenSession { session, password: [9; 16], timeout_ms: 5000, connection });
-        if self.model.sessions.contains_key(&session) {
-            assert_eq!(applied.session, None);
-        } else {
-            assert_eq!(applied.session, Some(SessionChange::Opened { session }));
-            self.model.sessions.insert(session, connection);
-        }
+        let is_new = !self.model.sessions.contains_key(&session);
+        assert_eq!(applied.session, is_new.then_some(SessionChange::Opened { session }));
+        self.model.sessions.entry(session).or_insert(connection);
     }
 
     fn attach(&mut self, session: SessionId, number: u64, right: bool) {
@@ -189,7 +186,10 @@ pub(super) fn audit(machine: &StateMachine) {
         *uses.entry(node.acl.0).or_insert(0) += 1;
     }
     let statistics = machine.statistics();
-    assert_eq!((statistics.nodes, statistics.ephemerals, statistics.data_bytes), (nodes, ephemerals, data_bytes));
+    assert_eq!(
+        (statistics.nodes, statistics.ephemerals, statistics.data_bytes),
+        (nodes, ephemerals, data_bytes)
+    );
     assert_eq!(machine.digest().tree, digest);
     assert_eq!(tree.acls.len(), uses.len(), "every list in the table is in use");
     for (id, count) in uses {

@@ -26,14 +26,26 @@ pub(super) enum List {
 /// One step of a history.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Write { session: SessionId, operation: Operation },
-    Multi { session: SessionId, operations: Vec<Operation> },
+    Write {
+        session: SessionId,
+        operation: Operation,
+    },
+    Multi {
+        session: SessionId,
+        operations: Vec<Operation>,
+    },
     Open(SessionId),
-    Attach { session: SessionId, number: u64, right: bool },
+    Attach {
+        session: SessionId,
+        number: u64,
+        right: bool,
+    },
     Close(SessionId),
     Expire(SessionId),
     /// Sweeps whatever is due at this time after the beginning.
-    SweepAll { after_ms: i64 },
+    SweepAll {
+        after_ms: i64,
+    },
     Nothing,
 }
 
@@ -68,15 +80,19 @@ impl Operation {
         match self {
             Operation::Create { code: OpCode::CreateTtl, path, data, flags, ttl_ms, acl } => {
                 let (data, acl) = (data.as_deref(), acl.asked());
-                (OpCode::CreateTtl, CreateTtlRequest { path, data, acl, flags: *flags, ttl_ms: *ttl_ms }.to_bytes())
+                (
+                    OpCode::CreateTtl,
+                    CreateTtlRequest { path, data, acl, flags: *flags, ttl_ms: *ttl_ms }.to_bytes(),
+                )
             }
             Operation::Create { code, path, data, flags, acl, .. } => {
                 create_with(*code, path, data.as_deref(), *flags, acl.asked())
             }
             Operation::Delete { path, version } => delete(path, *version),
-            Operation::SetData { path, data, version } => {
-                (OpCode::SetData, SetDataRequest { path, data: data.as_deref(), version: *version }.to_bytes())
-            }
+            Operation::SetData { path, data, version } => (
+                OpCode::SetData,
+                SetDataRequest { path, data: data.as_deref(), version: *version }.to_bytes(),
+            ),
             Operation::SetAcl { path, acl, version } => set_acl(path, acl.asked(), *version),
             Operation::Check { path, version } => check(path, *version),
         }
@@ -129,7 +145,8 @@ fn creation() -> impl Strategy<Value = Operation> {
 }
 
 fn operation(in_multi: bool) -> impl Strategy<Value = Operation> {
-    let set_acl = (path(), list(), version()).prop_map(|(path, acl, version)| Operation::SetAcl { path, acl, version });
+    let set_acl =
+        (path(), list(), version()).prop_map(|(path, acl, version)| Operation::SetAcl { path, acl, version });
     let check = (path(), version()).prop_map(|(path, version)| Operation::Check { path, version });
     prop_oneof![
         6 => creation(),

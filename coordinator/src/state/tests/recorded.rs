@@ -121,7 +121,10 @@ fn zookeeper_answered_the_same() {
 #[test]
 #[ignore = "needs a file"]
 fn zookeeper_answered_the_same_in_a_file() {
-    #[expect(clippy::disallowed_methods, reason = "a tool for whoever has a ZooKeeper at hand, not a test of its own")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a tool for whoever has a ZooKeeper at hand, not a test of its own"
+    )]
     let recorded = std::fs::read_to_string(std::env::var("SILLON_RECORDED").unwrap()).unwrap();
     println!("{} replies compared", replay(&recorded));
 }
