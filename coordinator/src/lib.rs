@@ -2,6 +2,7 @@
 //! tell from ZooKeeper 3.8.
 
 pub mod command;
+pub mod config;
 pub mod observe;
 pub mod types;
 pub mod watches;
