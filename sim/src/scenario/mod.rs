@@ -12,6 +12,7 @@
 
 mod check;
 mod draw;
+mod ensemble;
 mod error;
 mod model;
 mod properties;
@@ -19,6 +20,7 @@ pub mod units;
 
 pub use check::Expectations;
 pub use draw::{DrawnClock, DrawnConfig, DrawnDisk, DrawnNetwork, DrawnTopics};
+pub use ensemble::{CLIENT_PORT, DATA_DIRECTORY, DrawnEnsemble};
 pub use error::{ScenarioError, Source, nearest, suggestion};
 
 use crate::faults::{FaultKind, FaultRate, ScriptedFault};
