@@ -1,5 +1,6 @@
 //! Which machines of a run are what, and which of them a fault may hit. Owns the numbering.
 
+use crate::world::NodeId;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -54,6 +55,11 @@ impl Machines {
     /// A server's host name: `n0` for the first broker, `c1` for the first member.
     pub fn name(self, node: u32) -> String {
         if self.is_member(node) { format!("c{}", self.member_id(node)) } else { format!("n{node}") }
+    }
+
+    /// How a line of the trace names a machine: `n` and its number where it is no member.
+    pub fn label(self, node: NodeId) -> String {
+        if self.is_member(node.0) { self.name(node.0) } else { node.to_string() }
     }
 
     /// The server of a name, or of a number.

@@ -17,7 +17,14 @@ pub struct PlannedFault {
 
 impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>14.6}s  n{}  {}", self.at_ns as f64 / 1e9, self.node, self.fault)
+        f.write_str(&self.line(Machines { brokers: self.node + 1, members: 0 }))
+    }
+}
+
+impl PlannedFault {
+    /// The same, with the machine's name among these.
+    pub fn line(&self, machines: Machines) -> String {
+        format!("{:>14.6}s  {}  {}", self.at_ns as f64 / 1e9, machines.name(self.node), self.fault)
     }
 }
 

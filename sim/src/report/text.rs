@@ -33,18 +33,13 @@ impl fmt::Display for Summary {
             self.wall_ns as f64 / 1e9,
             self.jobs,
         )?;
-        let statistics = &self.statistics;
-        writeln!(
-            f,
-            "  records      {} sent: {} confirmed, {} failed, {} unknown; {} read; {} lost as they may be, in {} runs",
-            statistics.records_sent,
-            statistics.records_confirmed,
-            statistics.records_failed,
-            statistics.records_unknown,
-            statistics.records_read,
-            statistics.records_lost,
-            self.runs_out_of_contract,
-        )?;
+        if self.has_brokers {
+            self.records(f)?;
+        }
+        if self.has_ensemble {
+            let words = self.ensemble.named().into_iter().map(|(name, count)| (name.to_string(), count));
+            words_in_lines(f, "sessions", words)?;
+        }
         writeln!(f, "  events       {}; {} runs made twice, to compare", self.events, self.checked_twice)?;
         counts(f, "faults", &self.faults)?;
         counts(f, "effects", &self.effects)?;
@@ -55,6 +50,14 @@ impl fmt::Display for Summary {
 }
 
 fn counts(f: &mut fmt::Formatter<'_>, title: &str, counts: &BTreeMap<String, u64>) -> fmt::Result {
+    words_in_lines(f, title, counts.iter().map(|(name, count)| (name.clone(), *count)))
+}
+
+fn words_in_lines(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    counts: impl Iterator<Item = (String, u64)>,
+) -> fmt::Result {
     let mut line = String::new();
     let mut title = title;
     for (name, count) in counts {
@@ -71,6 +74,21 @@ fn counts(f: &mut fmt::Formatter<'_>, title: &str, counts: &BTreeMap<String, u64
 }
 
 impl Summary {
+    fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let statistics = &self.statistics;
+        writeln!(
+            f,
+            "  records      {} sent: {} confirmed, {} failed, {} unknown; {} read; {} lost as they may be, in {} runs",
+            statistics.records_sent,
+            statistics.records_confirmed,
+            statistics.records_failed,
+            statistics.records_unknown,
+            statistics.records_read,
+            statistics.records_lost,
+            self.runs_out_of_contract,
+        )
+    }
+
     fn invariants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  invariants   evaluations that could have failed")?;
         for invariant in Invariant::ALL {

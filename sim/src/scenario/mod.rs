@@ -108,6 +108,16 @@ impl Scenario {
         &self.source.name
     }
 
+    /// Whether it has brokers.
+    pub fn has_brokers(&self) -> bool {
+        self.file.brokers() > 0
+    }
+
+    /// Whether it has a coordinator ensemble.
+    pub fn has_ensemble(&self) -> bool {
+        self.file.ensemble.is_some()
+    }
+
     /// What a campaign has to show.
     pub fn expectations(&self) -> &Expectations {
         &self.expect
