@@ -47,18 +47,7 @@ impl Observers {
     }
 }
 
-/// A member's part in its term.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Role {
-    /// It follows, or looks for somebody to follow.
-    Follower,
-    /// It asks whether it could be elected (pre-vote).
-    PreCandidate,
-    /// It stands for election.
-    Candidate,
-    /// It leads.
-    Leader,
-}
+pub use crate::consensus::Role;
 
 /// A digest of everything that is replicated. Equal on all members that have applied the same entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

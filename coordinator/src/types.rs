@@ -55,6 +55,16 @@ impl fmt::Display for SessionId {
     }
 }
 
+/// An ensemble, told from every other one by a number drawn once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EnsembleId(pub u128);
+
+impl fmt::Display for EnsembleId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 /// One client connection, named so that no two in the life of the ensemble have the same name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ConnectionKey {
