@@ -18,6 +18,12 @@ const ROT_ATTEMPTS: u64 = 32;
 
 /// Carries out one step. False where it changes nothing: the machine is already so.
 pub(super) fn carry_out(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool {
+    let changed = change(world, cluster, node, step);
+    cluster.judges.conditions_changed();
+    changed
+}
+
+fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool {
     let id = NodeId(node);
     // Before the step: a power loss takes names away that explain what has been.
     file_faults::tell(world, &cluster.judges);
@@ -92,6 +98,7 @@ pub(super) fn heal(world: &Arc<World>, cluster: &Cluster, node: u32) {
         world.set_drift(id, drift);
     }
     start(world, cluster, node);
+    cluster.judges.conditions_changed();
 }
 
 fn kill(world: &World, cluster: &Cluster, node: u32) -> bool {

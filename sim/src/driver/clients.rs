@@ -174,10 +174,9 @@ impl SessionClients {
         let members = (machines.brokers..machines.count())
             .map(|node| (machines.member_id(node), machines.name(node), CLIENT_PORT))
             .collect();
-        let (news, tally) = (cluster.news.clone(), cluster.tally.clone());
+        let news = cluster.news.clone();
         let of_world = Arc::downgrade(world);
         let events = Arc::new(move |event| {
-            tally.client(&event);
             if let Some(world) = of_world.upgrade() {
                 super::session_trace::trace(&world, &event);
             }

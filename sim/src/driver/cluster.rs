@@ -1,9 +1,9 @@
 //! The servers of a run: how each is started, asked to stop and ends. Owns their lives; what a server is made of is in
 //! `brokers` and `members`, what strikes them in `act`.
 
-use super::{brokers, file_faults, judges::Judges, members, tally::Tally};
+use super::{brokers, conditions::MembersWorld, file_faults, judges::Judges, members};
 use crate::{
-    faults::Machines,
+    faults::{Machines, PlannedFault},
     oracle::Stop,
     scenario::DrawnConfig,
     world::{DiskFaults, LinkProfile, NetworkConfig, NodeId, Retention, World, WorldConfig, now_ns},
@@ -17,8 +17,6 @@ pub(super) struct Cluster {
     pub judges: Arc<Judges>,
     pub config: DrawnConfig,
     pub machines: Machines,
-    /// How much happens in the ensemble.
-    pub tally: Arc<Tally>,
     /// Told when something happened that the director of the run has to look at.
     pub news: Arc<Notify>,
     servers: Mutex<Vec<Server>>,
@@ -44,16 +42,16 @@ pub(super) struct Exit {
 
 impl Cluster {
     /// Adds the machines. Nothing runs yet.
-    pub fn new(world: &Arc<World>, config: &DrawnConfig) -> Arc<Cluster> {
+    pub fn new(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Arc<Cluster> {
         let machines = config.machines();
         let of_brokers = (machines.brokers > 0).then(|| brokers::oracle(world, config));
-        let of_members = config.ensemble.as_ref().map(|ensemble| members::oracle(config, ensemble));
+        let members_world = MembersWorld::of(world, config);
+        let of_members = config.ensemble.as_ref().map(|ensemble| members::oracle(&members_world, config, ensemble, plan));
         let cluster = Arc::new(Cluster {
             world: Arc::downgrade(world),
-            judges: Judges::new(machines, of_brokers, of_members),
+            judges: Judges::new(machines, of_brokers, of_members, members_world),
             config: config.clone(),
             machines,
-            tally: Arc::default(),
             news: Arc::default(),
             servers: Mutex::new((0..machines.count()).map(|_| Server::default()).collect()),
         });

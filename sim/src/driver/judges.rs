@@ -1,9 +1,10 @@
 //! The judges of a run: the oracle of the brokers, that of the ensemble, or both, behind one door. Owns who is told what;
 //! judges nothing.
 
+use super::conditions::MembersWorld;
 use crate::{
     faults::Machines,
-    oracle::{DiskFault, Invariant, Oracle, Statistics, Stop, Violation, coordinator::CoordinatorOracle},
+    oracle::{DiskFault, Invariant, Oracle, Statistics, Stop, Violation, coordinator::{CoordinatorOracle, CoordinatorStatistics}},
 };
 use std::{
     collections::BTreeMap,
@@ -15,6 +16,7 @@ pub(super) struct Judges {
     pub machines: Machines,
     pub brokers: Option<Arc<Oracle>>,
     pub ensemble: Option<Arc<CoordinatorOracle>>,
+    pub members_world: Arc<MembersWorld>,
     disks: Mutex<BTreeMap<u32, DiskRecord>>,
 }
 
@@ -32,8 +34,9 @@ impl Judges {
         machines: Machines,
         brokers: Option<Arc<Oracle>>,
         ensemble: Option<Arc<CoordinatorOracle>>,
+        members_world: Arc<MembersWorld>,
     ) -> Arc<Judges> {
-        Arc::new(Judges { machines, brokers, ensemble, disks: Mutex::default() })
+        Arc::new(Judges { machines, brokers, ensemble, members_world, disks: Mutex::default() })
     }
 
     fn disks(&self) -> MutexGuard<'_, BTreeMap<u32, DiskRecord>> {
@@ -51,6 +54,7 @@ impl Judges {
 
     /// A process has ended. To be told once its disk has lost what it loses by that.
     pub fn node_stopped(&self, node: u32, stop: Stop) {
+        self.members_world.stopped(node);
         match self.of(node) {
             (Some(oracle), _) => oracle.node_stopped(node, stop),
             (_, Some(oracle)) => oracle.node_stopped(node, stop),
@@ -90,6 +94,20 @@ impl Judges {
         self.disks().get(&node).is_some_and(|record| record.failed || record.damaged)
     }
 
+    /// What the oracle of the ensemble asks its conditions may have changed.
+    pub fn conditions_changed(&self) {
+        if let Some(oracle) = &self.ensemble {
+            oracle.conditions_changed();
+        }
+    }
+
+    /// Time has passed.
+    pub fn look(&self) {
+        if let Some(oracle) = &self.ensemble {
+            oracle.check_liveness();
+        }
+    }
+
     /// The faults are over and every machine runs.
     pub fn healed(&self) {
         if let Some(oracle) = &self.brokers {
@@ -103,9 +121,6 @@ impl Judges {
     /// Looks whether a deadline since healing has passed.
     pub fn check_liveness(&self) {
         if let Some(oracle) = &self.brokers {
-            oracle.check_liveness();
-        }
-        if let Some(oracle) = &self.ensemble {
             oracle.check_liveness();
         }
     }
@@ -129,7 +144,13 @@ impl Judges {
     /// The first violation.
     pub fn first_violation(&self) -> Option<Violation> {
         let first = self.brokers.as_ref().and_then(|oracle| oracle.first_violation());
-        first.or_else(|| self.ensemble.as_ref().and_then(|oracle| oracle.first_violation()))
+        first.or_else(|| {
+            let mut violation = self.ensemble.as_ref()?.first_violation()?;
+            // People know members by their names.
+            let name = violation.node.map(|node| self.machines.name(node));
+            violation.partition = violation.partition.or(name);
+            Some(violation)
+        })
     }
 
     /// How often each invariant was evaluated in a way that was not trivial. Each is named.
@@ -147,6 +168,11 @@ impl Judges {
     /// How much happened to the brokers' records.
     pub fn statistics(&self) -> Statistics {
         self.brokers.as_ref().map(|oracle| oracle.statistics()).unwrap_or_default()
+    }
+
+    /// How much happened in the ensemble.
+    pub fn ensemble_statistics(&self) -> CoordinatorStatistics {
+        self.ensemble.as_ref().map(|oracle| oracle.statistics()).unwrap_or_default()
     }
 
     /// What was lost that had been promised, and was allowed to be.

@@ -1,10 +1,11 @@
 //! A member of the ensemble: its configuration, its program, and what it tells: into the trace and to the oracle, as
 //! long as its process lives. Owns the words of the trace.
 
-use super::{cluster::Cluster, file_faults, judges::Judges, tally::Tally};
+use super::{cluster::Cluster, conditions::MembersWorld, file_faults, judges::Judges};
 use crate::{
     coordinator::{self, CoordinatorConfig},
-    oracle::coordinator::CoordinatorOracle,
+    faults::{Fault, PlannedFault},
+    oracle::coordinator::{CoordinatorContract, CoordinatorOracle},
     scenario::{DrawnConfig, DrawnEnsemble},
     world::{Boot, NodeId, World, boot, now_ns},
 };
@@ -18,15 +19,49 @@ use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
 
 /// The judge of an ensemble.
-pub(super) fn oracle(_config: &DrawnConfig, _ensemble: &DrawnEnsemble) -> Arc<CoordinatorOracle> {
-    CoordinatorOracle::new(Arc::new(now_ns))
+pub(super) fn oracle(
+    members_world: &Arc<MembersWorld>,
+    config: &DrawnConfig,
+    ensemble: &DrawnEnsemble,
+    plan: &[PlannedFault],
+) -> Arc<CoordinatorOracle> {
+    let contract = contract(config, ensemble, plan);
+    CoordinatorOracle::new(Arc::new(now_ns), members_world.clone(), contract)
+}
+
+fn read(ensemble: &DrawnEnsemble, id: u32) -> CoordinatorConfig {
+    let read = CoordinatorConfig::from_text(&ensemble.zoo_cfg(), "scenario", Some(&id.to_string()));
+    read.expect("the scenario's properties were checked when it was read").0
+}
+
+/// What the members of a configuration promise.
+fn contract(config: &DrawnConfig, ensemble: &DrawnEnsemble, plan: &[PlannedFault]) -> CoordinatorContract {
+    const MILLISECOND: u64 = 1_000_000;
+    let of_member = read(ensemble, 1);
+    let own = config.clocks.iter().map(|clock| clock.drift_parts_per_million.unsigned_abs()).max();
+    let drawn = plan.iter().filter_map(|planned| match planned.fault {
+        Fault::ClockDrift(drift) => Some(drift.parts_per_million.unsigned_abs()),
+        _ => None,
+    });
+    let drift_ppm = (own.unwrap_or(0) + drawn.max().unwrap_or(0)).min(500_000);
+    // Some elections fail, because votes are split or a clock runs slow.
+    let election_ns = of_member.election_timeout_ms * MILLISECOND * 10;
+    CoordinatorContract {
+        members: ensemble.members as usize,
+        ttl_nodes: of_member.extended_types_enabled,
+        election_ns,
+        tick_ns: of_member.tick_time_ms * MILLISECOND,
+        clock_drift_ppm: drift_ppm,
+        leader_within_ns: election_ns,
+        write_within_ns: election_ns + config.liveness_ns / 4,
+        quiet_after_ns: config.liveness_ns / 2,
+        ..CoordinatorContract::default()
+    }
 }
 
 /// What runs on a member's machine.
 pub(super) fn program(cluster: &Arc<Cluster>, ensemble: &DrawnEnsemble, node: u32) -> Boot {
-    let id = cluster.machines.member_id(node).to_string();
-    let (config, _warnings) = CoordinatorConfig::from_text(&ensemble.zoo_cfg(), "scenario", Some(&id))
-        .expect("the scenario's properties were checked when it was read");
+    let config = read(ensemble, cluster.machines.member_id(node));
     let cluster = Arc::downgrade(cluster);
     boot(move |runtime| {
         let (cluster, config) = (cluster.clone(), config.clone());
@@ -48,7 +83,6 @@ async fn serve(cluster: &Cluster, node: u32, runtime: Runtime, config: Coordinat
         incarnation: world.incarnations(NodeId(node)),
         judges: cluster.judges.clone(),
         oracle,
-        tally: cluster.tally.clone(),
         violated: cluster.news.clone(),
     };
     drop(world);
@@ -63,7 +97,6 @@ struct Ear {
     incarnation: u64,
     judges: Arc<Judges>,
     oracle: Arc<CoordinatorOracle>,
-    tally: Arc<Tally>,
     /// Told when the oracle has found something.
     violated: Arc<Notify>,
 }
@@ -76,7 +109,7 @@ impl Observer for Ear {
             return;
         }
         trace(&world, self.node, &observation);
-        self.tally.member(&observation);
+        self.judges.members_world.heard(self.node.0, &observation);
         file_faults::tell(&world, &self.judges);
         self.oracle.member_observation(self.node.0, &observation);
         if self.oracle.first_violation().is_some() {

@@ -17,6 +17,7 @@ mod agenda;
 mod brokers;
 mod clients;
 mod cluster;
+mod conditions;
 mod disks;
 mod ear;
 mod file_faults;
@@ -25,14 +26,11 @@ mod members;
 mod phases;
 mod session_trace;
 mod split;
-mod tally;
-
-pub use tally::EnsembleStatistics;
 
 use crate::{
     decisions::{Decisions, Divergence, Tape},
     faults::{FaultKind, PlannedFault},
-    oracle::{Invariant, Statistics, Violation},
+    oracle::{Invariant, Statistics, Violation, coordinator::CoordinatorStatistics},
     scenario::DrawnConfig,
     world::{self, Event, Retention, Sink, World, now_ns, run_seeded},
 };
@@ -178,7 +176,7 @@ pub struct RunOutcome {
     /// How much happened.
     pub statistics: Statistics,
     /// How much happened in the ensemble.
-    pub ensemble: EnsembleStatistics,
+    pub ensemble: CoordinatorStatistics,
     /// What was promised and lost as it may be, in words.
     pub out_of_contract: Vec<String>,
     /// Why it failed.
@@ -205,7 +203,7 @@ pub fn run(input: RunInput, watch: Watch) -> RunOutcome {
         effects: BTreeMap::new(),
         evaluations: BTreeMap::new(),
         statistics: Statistics::default(),
-        ensemble: EnsembleStatistics::default(),
+        ensemble: CoordinatorStatistics::default(),
         out_of_contract: Vec::new(),
         failure: Some(Failure::Simulator { text: panic.to_string() }),
         tape: Tape::default(),
@@ -237,7 +235,7 @@ async fn whole_run(input: RunInput, watch: Watch) -> RunOutcome {
         effects: world.fault_counts(),
         evaluations: finished.judges.evaluations(),
         statistics: finished.judges.statistics(),
-        ensemble: finished.ensemble,
+        ensemble: finished.judges.ensemble_statistics(),
         out_of_contract: finished.judges.out_of_contract(),
         failure: finished.failure,
         tape: decisions.tape(),

@@ -3,8 +3,8 @@
 mod text;
 
 use crate::{
-    driver::{EnsembleStatistics, Failure, RunOutcome},
-    oracle::{Invariant, Statistics},
+    driver::{Failure, RunOutcome},
+    oracle::{Invariant, Statistics, coordinator::CoordinatorStatistics},
     scenario::Scenario,
 };
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub struct Summary {
     /// How much happened to the brokers' records.
     pub statistics: Statistics,
     /// How much happened in the ensembles and to their clients.
-    pub ensemble: EnsembleStatistics,
+    pub ensemble: CoordinatorStatistics,
     /// Whether the scenario has brokers.
     #[serde(skip)]
     has_brokers: bool,
@@ -110,7 +110,7 @@ impl Summary {
             effects: BTreeMap::new(),
             evaluations: Invariant::ALL.iter().map(|invariant| (invariant.name().to_string(), 0)).collect(),
             statistics: Statistics::default(),
-            ensemble: EnsembleStatistics::default(),
+            ensemble: CoordinatorStatistics::default(),
             has_brokers: scenario.has_brokers(),
             has_ensemble: scenario.has_ensemble(),
             runs_out_of_contract: 0,
@@ -143,7 +143,7 @@ impl Summary {
         sum.records_read += new.records_read;
         sum.records_lost += new.records_lost;
         sum.starts += new.starts;
-        self.ensemble.add(&outcome.ensemble);
+        add_ensemble(&mut self.ensemble, &outcome.ensemble);
         self.runs_out_of_contract += u64::from(!outcome.out_of_contract.is_empty());
     }
 
@@ -208,4 +208,19 @@ impl SeedFailure {
             reproduced: false,
         }
     }
+}
+
+fn add_ensemble(sum: &mut CoordinatorStatistics, new: &CoordinatorStatistics) {
+    sum.transactions += new.transactions;
+    sum.writes_confirmed += new.writes_confirmed;
+    sum.writes_failed += new.writes_failed;
+    sum.unknown += new.unknown;
+    sum.reads += new.reads;
+    sum.watch_events += new.watch_events;
+    sum.sessions_opened += new.sessions_opened;
+    sum.sessions_expired += new.sessions_expired;
+    sum.terms_led += new.terms_led;
+    sum.starts += new.starts;
+    sum.snapshots_taken += new.snapshots_taken;
+    sum.snapshots_installed += new.snapshots_installed;
 }

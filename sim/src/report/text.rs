@@ -37,8 +37,7 @@ impl fmt::Display for Summary {
             self.records(f)?;
         }
         if self.has_ensemble {
-            let words = self.ensemble.named().into_iter().map(|(name, count)| (name.to_string(), count));
-            words_in_lines(f, "sessions", words)?;
+            self.sessions(f)?;
         }
         writeln!(f, "  events       {}; {} runs made twice, to compare", self.events, self.checked_twice)?;
         counts(f, "faults", &self.faults)?;
@@ -50,14 +49,6 @@ impl fmt::Display for Summary {
 }
 
 fn counts(f: &mut fmt::Formatter<'_>, title: &str, counts: &BTreeMap<String, u64>) -> fmt::Result {
-    words_in_lines(f, title, counts.iter().map(|(name, count)| (name.clone(), *count)))
-}
-
-fn words_in_lines(
-    f: &mut fmt::Formatter<'_>,
-    title: &str,
-    counts: impl Iterator<Item = (String, u64)>,
-) -> fmt::Result {
     let mut line = String::new();
     let mut title = title;
     for (name, count) in counts {
@@ -89,9 +80,34 @@ impl Summary {
         )
     }
 
+    fn sessions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = &self.ensemble;
+        writeln!(
+            f,
+            "  operations   {} writes done, {} refused; {} reads; {} unknown; {} watches fired",
+            sum.writes_confirmed, sum.writes_failed, sum.reads, sum.unknown, sum.watch_events
+        )?;
+        writeln!(
+            f,
+            "  ensemble     {} transactions; {} sessions, {} expired; {} terms led; {} starts; {} snapshots taken, {} sent",
+            sum.transactions,
+            sum.sessions_opened,
+            sum.sessions_expired,
+            sum.terms_led,
+            sum.starts,
+            sum.snapshots_taken,
+            sum.snapshots_installed
+        )
+    }
+
     fn invariants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  invariants   evaluations that could have failed")?;
-        for invariant in Invariant::ALL {
+        let concerns = |invariant: &Invariant| match invariant {
+            Invariant::I64 | Invariant::I81 => true,
+            of_coordinators if of_coordinators.is_of_coordinators() => self.has_ensemble,
+            _ => self.has_brokers,
+        };
+        for invariant in Invariant::ALL.iter().filter(|invariant| concerns(invariant)) {
             let count = self.evaluations.get(invariant.name()).copied().unwrap_or(0);
             let count = match count {
                 0 if *invariant == ONLY_ON_FAILURE => "on failure".to_string(),

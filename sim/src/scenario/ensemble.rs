@@ -269,3 +269,73 @@ pub(super) fn draw(file: &super::model::File, seed: u64) -> Option<DrawnEnsemble
 
 /// The swarm's choices for `zoo.cfg`.
 pub(super) type ZooChoices = BTreeMap<Spanned<String>, Choices>;
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scenario, ScenarioError};
+    use crate::faults::Machines;
+    use std::collections::BTreeSet;
+
+    fn parse(rest: &str) -> Result<Scenario, ScenarioError> {
+        let head = "name = \"example\"\ndescription = \"An example.\"\n";
+        Scenario::parse("scenarios/example.toml", &format!("{head}{rest}"))
+    }
+
+    fn message(rest: &str) -> (String, Option<String>) {
+        let error = parse(rest).expect_err("it has a mistake");
+        (error.message, error.hint)
+    }
+
+    #[test]
+    fn an_ensemble_alone_has_no_brokers() {
+        let scenario = parse("[ensemble]\nmembers = 3\n").expect("it is right");
+        let (config, _) = scenario.draw(1);
+        assert_eq!(config.machines(), Machines { brokers: 0, members: 3 });
+        assert_eq!(config.clocks.len(), 3);
+        let zoo_cfg = config.ensemble.expect("it has one").zoo_cfg();
+        assert!(zoo_cfg.contains("server.3=c3:2888:3888\n"), "{zoo_cfg}");
+        let both = parse("[cluster]\nbrokers = 1\n[ensemble]\nmembers = 1\n").expect("it is right");
+        assert_eq!(both.draw(1).0.machines(), Machines { brokers: 1, members: 1 });
+    }
+
+    #[test]
+    fn what_means_nothing_here_is_refused() {
+        assert_eq!(message("[ensemble]\nmembers = 2\n").0, "an ensemble of 2 members is not simulated");
+        assert_eq!(message("[ensemble]\n[topics]\ncount = 1\n").0, "[topics] means nothing without brokers");
+        assert_eq!(
+            message("[sessions]\nclients = 3\n"),
+            ("[sessions] means nothing without an ensemble".into(), Some("add [ensemble], or remove this".into()))
+        );
+        assert_eq!(
+            message("[faults.crash]\nper_minute = 1\non = \"members\"\n").0,
+            "this scenario has no such machines"
+        );
+    }
+
+    #[test]
+    fn properties_are_zookeepers_and_their_values_are_checked() {
+        let of = |property: &str| message(&format!("[ensemble.properties]\n{property}\n"));
+        assert_eq!(of("dataDir = \"/tmp\"").0, "`dataDir` is set by the simulator");
+        assert_eq!(of("\"server.4\" = \"c4:1:2\"").1.as_deref(), Some("member N is cN, with `members` of them"));
+        assert_eq!(of("tickTimes = 500").1.as_deref(), Some("did you mean `tickTime`?"));
+        assert!(of("tickTime = \"soon\"").0.contains("tickTime"));
+    }
+
+    #[test]
+    fn scripts_name_members() {
+        let rest = "[ensemble]\n[[script]]\nat = \"3s\"\nfault = \"crash\"\nnode = \"c2\"\n";
+        let (config, plan) = parse(rest).expect("it is right").draw(1);
+        assert_eq!(plan[0].node, 1);
+        assert!(plan[0].line(config.machines()).contains("  c2  crash"));
+        let (message, hint) = message(&rest.replace("c2", "c4"));
+        assert_eq!(message, "there is no node c4");
+        assert_eq!(hint.as_deref(), Some("machines in every run: c1, c2, c3"));
+    }
+
+    #[test]
+    fn a_seed_draws_the_ensembles_size() {
+        let scenario = parse("[ensemble]\n[swarm.ensemble]\nmembers = [1, 3, 5]\n").expect("it is right");
+        let sizes: BTreeSet<u32> = (0..50).map(|seed| scenario.draw(seed).0.machines().members).collect();
+        assert_eq!(sizes.into_iter().collect::<Vec<_>>(), [1, 3, 5]);
+    }
+}

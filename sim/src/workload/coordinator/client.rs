@@ -4,11 +4,16 @@
 use super::{
     Activity, Chance, Shared, activities,
     link::{Accepted, Connecting, Ends, Handshake, Link},
+    watch_book::WatchBook,
 };
 use crate::oracle::coordinator::{ClientId, CoordinatorEvent, Outcome, Request, Response};
 use sillon_protocol::zookeeper::{CreateMode, ErrorCode, EventType, Stat, records::open_acl};
 use sillon_runtime::Runtime;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
@@ -29,6 +34,7 @@ struct Session {
     id: i64,
     password: Vec<u8>,
     last_zxid: i64,
+    watches: Arc<Mutex<WatchBook>>,
 }
 
 /// A session client.
@@ -137,12 +143,14 @@ impl Client {
             password: self.session.as_ref().map_or_else(|| vec![0; 16], |session| session.password.clone()),
             timeout: self.shared.timeout(),
             last_zxid: self.session.as_ref().map_or(0, |session| session.last_zxid),
+            watches: self.session.as_ref().map(|session| session.watches.clone()).unwrap_or_default(),
         };
         let ends = Ends { client: self.id, member, host, port };
         match Link::connect(&self.runtime, &self.shared, &ends, &handshake).await {
             Connecting::Connected(link, Accepted { session, password, .. }) => {
                 self.backoff = FIRST_BACKOFF;
-                self.session = Some(Session { id: session, password, last_zxid: handshake.last_zxid });
+                let Handshake { last_zxid, watches, .. } = handshake;
+                self.session = Some(Session { id: session, password, last_zxid, watches });
                 self.link = Some(link);
             }
             Connecting::Refused => self.session = None,

@@ -2,11 +2,11 @@
 //! they come, pings where nothing else is said. Owns the connection and what the oracle is told of it; decides nothing
 //! about sessions, and never repeats a request.
 
-use super::{Shared, wire};
+use super::{Shared, watch_book::WatchBook, wire};
 use crate::oracle::coordinator::{ClientId, CoordinatorEvent, OperationId, Outcome, Request};
 use sillon_protocol::zookeeper::{
-    ConnectRequest, ConnectResponse, EventType, Jute, OpCode, Reader, ReplyHeader, RequestHeader,
-    records::{EVENT_XID, PING_XID},
+    ConnectRequest, ConnectResponse, ErrorCode, EventType, Jute, OpCode, Reader, ReplyHeader, RequestHeader,
+    records::{EVENT_XID, PING_XID, SET_WATCHES_XID},
 };
 use sillon_runtime::{Monotonic, ReadHalf, Runtime, WriteHalf};
 use std::{
@@ -30,6 +30,8 @@ pub(super) struct Handshake {
     pub password: Vec<u8>,
     pub timeout: Duration,
     pub last_zxid: i64,
+    /// What is to be watched again.
+    pub watches: Arc<Mutex<WatchBook>>,
 }
 
 /// What a member gave.
@@ -72,6 +74,7 @@ struct State {
     connection: u64,
     session: i64,
     shared: Arc<Shared>,
+    watches: Arc<Mutex<WatchBook>>,
     inner: Mutex<Inner>,
     /// Told when the connection is to end.
     ending: tokio::sync::Notify,
@@ -123,6 +126,7 @@ impl Link {
             connection,
             session,
             shared: shared.clone(),
+            watches: handshake.watches.clone(),
             inner: Mutex::new(Inner {
                 next_xid: 1,
                 waiting: BTreeMap::new(),
@@ -135,6 +139,7 @@ impl Link {
             ending: tokio::sync::Notify::new(),
         });
         let (frames, to_write) = mpsc::unbounded_channel();
+        state.watch_again(&frames, handshake.last_zxid);
         let (to_tell, events) = mpsc::unbounded_channel();
         runtime.spawn("session-write", write_frames(write, to_write, state.clone()));
         runtime.spawn("session-read", read_frames(runtime.clone(), read, to_tell, state.clone()));
@@ -217,6 +222,24 @@ impl State {
         (self.shared.events)(event);
     }
 
+    fn book(&self) -> MutexGuard<'_, WatchBook> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has the watches that the client knows of set on this connection too, before anything else is asked.
+    fn watch_again(&self, frames: &mpsc::UnboundedSender<Vec<u8>>, last_zxid: i64) {
+        let book = self.book();
+        let Some(request) = book.again(last_zxid) else { return };
+        let (xid, operation) = (SET_WATCHES_XID, OpCode::SetWatches2.number());
+        let mut frame = RequestHeader { xid, operation }.to_bytes();
+        request.write(&mut frame);
+        drop(book);
+        if frames.send(frame).is_ok() {
+            let (client, connection) = (self.client, self.connection);
+            self.tell(CoordinatorEvent::Sent { client, connection, xid });
+        }
+    }
+
     fn complete(&self, operation: OperationId, outcome: Outcome, to: oneshot::Sender<Outcome>) {
         let client = self.client;
         self.tell(CoordinatorEvent::Completed { client, operation, outcome: outcome.clone() });
@@ -247,6 +270,7 @@ impl State {
         if header.xid == EVENT_XID {
             let event = wire::event(&mut reader).expect("a member's event can be read")?;
             let zxid_before = self.lock().last_zxid;
+            self.book().fired(event.0, &event.1);
             self.tell(CoordinatorEvent::WatchEvent {
                 client: self.client,
                 session: self.session,
@@ -271,13 +295,18 @@ impl State {
                     let response = response.unwrap_or_else(|error| {
                         panic!("the reply to {request:?} cannot be read: {error}: {frame:?}")
                     });
+                    self.book().answered(&request, Ok(&response));
                     Outcome::Ok { zxid, response }
                 }
-                error => Outcome::Failed { zxid, error },
+                error => {
+                    let code = ErrorCode::from_number(error).unwrap_or(ErrorCode::Other(error));
+                    self.book().answered(&request, Err(code));
+                    Outcome::Failed { zxid, error }
+                }
             };
             self.complete(operation, outcome, to);
         } else {
-            assert_eq!(xid, PING_XID, "a reply answers a request");
+            assert!([PING_XID, SET_WATCHES_XID].contains(&xid), "reply {xid} answers no request");
         }
         None
     }

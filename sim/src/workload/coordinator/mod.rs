@@ -14,6 +14,7 @@ mod audit;
 mod client;
 mod config;
 mod link;
+mod watch_book;
 mod wire;
 
 pub use audit::audit;
