@@ -57,7 +57,7 @@ struct Pending {
     seen: i64,
     /// The newest write that anybody had been told of.
     acknowledged: i64,
-    /// The watch that it asks for has fired already.
+    /// The watch that it asks for may have fired already.
     fired: bool,
 }
 
@@ -233,14 +233,13 @@ impl State {
         if self.model_is_lost || known.session != session || known.connection != Some(connection) {
             return;
         }
-        let mut explained = false;
         let of_client = history.pending.values_mut().filter(|pending| pending.client == client);
-        for pending in of_client.filter(|pending| Watches::explains(&pending.request, event, path)) {
-            explained = true;
-            // A watch that stays can fire again.
-            pending.fired = !matches!(pending.request, Request::AddWatch { .. });
+        let mut reasons: Vec<&mut Pending> =
+            of_client.filter(|pending| Watches::explains(&pending.request, event, path)).collect();
+        let explained = !reasons.is_empty();
+        if known.watches.on_event(judge, &model.tree, (event, path), connection, explained) {
+            reasons.iter_mut().for_each(|pending| pending.fired = true);
         }
-        known.watches.on_event(judge, &model.tree, (event, path), connection, explained);
     }
 
     fn on_completed(&mut self, operation: OperationId, outcome: &Outcome) {
@@ -375,9 +374,9 @@ impl State {
             registers.on_read((synced.at, now), &pending.request, outcome);
         }
         let missing = told == Err(ErrorCode::NoNode.number());
-        if !pending.fired && known.session == pending.session && (told.is_ok() || missing) {
-            let now_on = known.connection.unwrap_or(u64::MAX);
-            known.watches.on_read(&pending.request, told.is_ok(), zxid, (pending.connection, now_on));
+        if known.session == pending.session && (told.is_ok() || missing) {
+            let doubtful = pending.fired || known.connection != Some(pending.connection);
+            known.watches.on_read(&pending.request, told.is_ok(), zxid, pending.connection, doubtful);
         }
     }
 }

@@ -113,8 +113,9 @@ impl Watches {
         }
     }
 
-    /// A read that asked for a watch is answered, on this connection. `found` is whether the node was there.
-    pub fn on_read(&mut self, request: &Request, found: bool, zxid: i64, (asked_on, now_on): (u64, u64)) {
+    /// A read that asked for a watch on this connection is answered. `found` is whether the node was there, `doubtful`
+    /// whether the watch may be gone already.
+    pub fn on_read(&mut self, request: &Request, found: bool, zxid: i64, connection: u64, doubtful: bool) {
         let (path, waits) = match request {
             Request::Exists { path, watch: true } if found => (path, Waits::Data),
             Request::Exists { path, watch: true } => (path, Waits::Existence),
@@ -128,19 +129,13 @@ impl Watches {
         }
         let is_there = |watch: &&mut Once| watch.path == *path && watch.waits.is_same_place(waits);
         if let Some(known) = self.once.iter_mut().find(is_there) {
-            if known.doubtful && asked_on == now_on {
+            if known.doubtful && !doubtful {
                 (known.waits, known.set_zxid, known.connection, known.doubtful) =
-                    (waits, zxid, asked_on, false);
+                    (waits, zxid, connection, false);
             }
             return;
         }
-        self.once.push(Once {
-            path: path.clone(),
-            waits,
-            set_zxid: zxid,
-            connection: asked_on,
-            doubtful: asked_on != now_on,
-        });
+        self.once.push(Once { path: path.clone(), waits, set_zxid: zxid, connection, doubtful });
     }
 
     /// A watch that stays is set.
@@ -173,7 +168,7 @@ impl Watches {
         request.path() == Some(path) && waits.includes(event)
     }
 
-    /// A watch has fired. `explained` is whether a read under way can be the reason.
+    /// A watch has fired. `explained` is whether a read under way can be the reason. Tells whether nothing else can.
     pub fn on_event(
         &mut self,
         judge: &mut Judge,
@@ -181,7 +176,7 @@ impl Watches {
         (event, path): (EventType, &str),
         connection: u64,
         explained: bool,
-    ) {
+    ) -> bool {
         self.forget_lost();
         let mut fired = Vec::new();
         let (connection_now, mut place) = (self.connection, 0);
@@ -201,10 +196,10 @@ impl Watches {
         let again = self.twice.iter().position(|twice| twice == path && event == EventType::NodeDeleted);
         if let Some(again) = again.filter(|_| fired.is_empty()) {
             self.twice.swap_remove(again);
-            return;
+            return false;
         }
-        let known = !fired.is_empty() || lasting.is_some() || explained;
-        judge.demand(Invariant::K11, known, || {
+        let known = !fired.is_empty() || lasting.is_some();
+        judge.demand(Invariant::K11, known || explained, || {
             format!("{event:?} of {path} is told, though no watch of the client waits for it")
         });
         if fired.len() > 1 && fired.iter().any(|watch| watch.connection != connection_now) {
@@ -220,6 +215,7 @@ impl Watches {
                 format!("{event:?} of {path} is told, which has not happened since {set_zxid}")
             });
         }
+        explained && !known
     }
 
     /// A reply names this transaction: whatever happened up to it must have been told.

@@ -142,7 +142,7 @@ impl Model {
         }
         let kind = match create.code {
             OpCode::CreateContainer => Kind::Container,
-            OpCode::CreateTtl if mode.has_ttl() => Kind::Ttl,
+            OpCode::CreateTtl if mode.has_ttl() => Kind::Ttl { ttl_ms: create.ttl_ms },
             _ if mode.is_ephemeral() => Kind::Ephemeral { session },
             _ => Kind::Persistent,
         };

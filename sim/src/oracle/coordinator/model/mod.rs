@@ -141,7 +141,7 @@ impl Model {
         number: i32,
         body: &[u8],
     ) -> Effect {
-        let Ok(operation) = Operation::decode(number, body) else {
+        let Some(operation) = Operation::decode(number, body) else {
             return Effect::Refused { why: "the body of the request cannot be read" };
         };
         let refusal = match self.sessions.get(&session) {
@@ -158,11 +158,14 @@ impl Model {
 
     /// Removes a container that lost its last child, or a node whose time is over, if nothing happened to it since.
     fn sweep(&mut self, path: &str, seen_zxid: i64) -> Effect {
+        let now_ms = self.tree.time_ms();
         let due = self.tree.get(path).is_some_and(|node| {
             node.children == 0
                 && match node.kind {
                     Kind::Container => node.creates > 0 && node.pzxid == seen_zxid,
-                    Kind::Ttl => node.mzxid == seen_zxid,
+                    Kind::Ttl { ttl_ms } => {
+                        node.mzxid == seen_zxid && now_ms.saturating_sub(node.mtime) > ttl_ms
+                    }
                     Kind::Persistent | Kind::Ephemeral { .. } => false,
                 }
         });

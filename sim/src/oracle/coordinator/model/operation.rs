@@ -3,8 +3,8 @@
 
 use crate::oracle::coordinator::events::Request;
 use sillon_protocol::zookeeper::{
-    Acl, CreateRequest, CreateTtlRequest, Jute, JuteError, OpCode, PathVersionRequest, Reader, SetAclRequest,
-    SetDataRequest, multi,
+    Acl, CreateMode, CreateRequest, CreateTtlRequest, Jute, JuteError, OpCode, PathVersionRequest, Reader,
+    SetAclRequest, SetDataRequest, multi,
 };
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -49,17 +49,26 @@ pub struct Create {
 }
 
 impl Operation {
-    /// Reads the body of a request.
-    pub fn decode(number: i32, body: &[u8]) -> Result<Operation, JuteError> {
+    /// Reads the body of a request; `None` where it cannot be read, or holds a multi of what may not be in one.
+    pub fn decode(number: i32, body: &[u8]) -> Option<Operation> {
         let mut reader = Reader::new(body);
         if OpCode::from_number(number) != Some(OpCode::Multi) {
-            return Operation::read(number, &mut reader);
+            return Operation::read(number, &mut reader).ok();
         }
         let mut operations = Vec::new();
-        while let Some(header) = multi::next_header(&mut reader)? {
-            operations.push(Operation::read(header.operation, &mut reader)?);
+        while let Some(header) = multi::next_header(&mut reader).ok()? {
+            let mut operation = Operation::read(header.operation, &mut reader).ok()?;
+            match &mut operation {
+                Operation::SetAcl { .. } | Operation::Other(_) => return None,
+                // There, the flags alone say what is a container.
+                Operation::Create(create) if create.flags == CreateMode::Container.number() => {
+                    create.code = OpCode::CreateContainer;
+                }
+                _ => {}
+            }
+            operations.push(operation);
         }
-        Ok(Operation::Multi(operations))
+        Some(Operation::Multi(operations))
     }
 
     fn read(number: i32, reader: &mut Reader<'_>) -> Result<Operation, JuteError> {

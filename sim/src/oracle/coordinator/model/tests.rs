@@ -169,6 +169,9 @@ fn a_multi_is_one_transaction_or_nothing() {
     assert_eq!((stat.czxid, stat.mzxid, stat.version, stat.ephemeral_owner), (run.zxid, run.zxid, 1, 1));
     assert_eq!(run.stat("/n1").czxid, run.zxid);
     assert_eq!(run.write(multi(&[])), Outcome::All(vec![]));
+    let request = SetAclRequest { path: "/n1", acl: open_acl(), version: -1 };
+    let (code, body) = multi(&[(OpCode::SetAcl, request.to_bytes())]);
+    assert_eq!(Operation::decode(code.number(), &body), None, "a multi has no setACL");
 }
 
 #[test]
@@ -222,7 +225,7 @@ fn containers_and_times_to_live() {
     assert_eq!(run.stat("/box").ephemeral_owner, 0);
     let sweep = |run: &mut Run, path: &str| {
         let node = run.model.tree.get(path).expect("it is there");
-        let seen_zxid = if node.kind == Kind::Ttl { node.mzxid } else { node.pzxid };
+        let seen_zxid = if let Kind::Ttl { .. } = node.kind { node.mzxid } else { node.pzxid };
         run.act(Action::Sweep { path: path.into(), seen_zxid })
     };
     assert_eq!(sweep(&mut run, "/box"), Effect::Nothing, "it never had a child");
@@ -232,6 +235,8 @@ fn containers_and_times_to_live() {
     let stale = Action::Sweep { path: "/box".into(), seen_zxid: 1 };
     assert_eq!(run.act(stale), Effect::Nothing, "it has changed since");
     assert_eq!(sweep(&mut run, "/box"), Effect::Swept);
+    assert_eq!(sweep(&mut run, "/brief"), Effect::Nothing, "its time is not over");
+    run.zxid += 10;
     assert_eq!(sweep(&mut run, "/brief"), Effect::Swept);
     assert_eq!(run.error(set("/brief", -1)), -101);
 }

@@ -15,8 +15,8 @@ pub enum Kind {
     Ephemeral { session: i64 },
     /// After its last child.
     Container,
-    /// Some time after it was last written.
-    Ttl,
+    /// So long after it was last written.
+    Ttl { ttl_ms: i64 },
 }
 
 /// A node at one transaction.
@@ -146,6 +146,11 @@ impl Versions {
 
     pub fn zxid(&self) -> i64 {
         self.zxid
+    }
+
+    /// The leader's wall clock when the transaction was proposed.
+    pub fn time_ms(&self) -> i64 {
+        self.time_ms
     }
 
     /// The steps of this transaction follow.
