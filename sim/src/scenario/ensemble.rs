@@ -304,7 +304,10 @@ mod tests {
         assert_eq!(message("[ensemble]\n[topics]\ncount = 1\n").0, "[topics] means nothing without brokers");
         assert_eq!(
             message("[sessions]\nclients = 3\n"),
-            ("[sessions] means nothing without an ensemble".into(), Some("add [ensemble], or remove this".into()))
+            (
+                "[sessions] means nothing without an ensemble".into(),
+                Some("add [ensemble], or remove this".into())
+            )
         );
         assert_eq!(
             message("[faults.crash]\nper_minute = 1\non = \"members\"\n").0,
@@ -316,7 +319,10 @@ mod tests {
     fn properties_are_zookeepers_and_their_values_are_checked() {
         let of = |property: &str| message(&format!("[ensemble.properties]\n{property}\n"));
         assert_eq!(of("dataDir = \"/tmp\"").0, "`dataDir` is set by the simulator");
-        assert_eq!(of("\"server.4\" = \"c4:1:2\"").1.as_deref(), Some("member N is cN, with `members` of them"));
+        assert_eq!(
+            of("\"server.4\" = \"c4:1:2\"").1.as_deref(),
+            Some("member N is cN, with `members` of them")
+        );
         assert_eq!(of("tickTimes = 500").1.as_deref(), Some("did you mean `tickTime`?"));
         assert!(of("tickTime = \"soon\"").0.contains("tickTime"));
     }

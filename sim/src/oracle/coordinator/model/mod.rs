@@ -118,7 +118,9 @@ impl Model {
                 self.write(session.0, *connection, identities, *operation, body)
             }
             Action::Sweep { path, seen_zxid } => self.sweep(path, *seen_zxid),
-            Action::ExpireSession { .. } | Action::NameEnsemble { .. } => Effect::Nothing,
+            Action::ExpireSession { .. } | Action::NameEnsemble { .. } | Action::DescribeEnsemble { .. } => {
+                Effect::Nothing
+            }
         }
     }
 
