@@ -115,7 +115,11 @@ async fn connection(runtime: Runtime, stream: BoxStream, scrapes: mpsc::Sender<S
     }
 }
 
-async fn answer<B>(runtime: &Runtime, request: &Request<B>, scrapes: &mpsc::Sender<Scrape>) -> Response<Full<Bytes>> {
+async fn answer<B>(
+    runtime: &Runtime,
+    request: &Request<B>,
+    scrapes: &mpsc::Sender<Scrape>,
+) -> Response<Full<Bytes>> {
     if request.uri().path() != "/metrics" {
         return text(StatusCode::NOT_FOUND, "metrics are at /metrics\n".to_owned());
     }

@@ -2,7 +2,10 @@
 //! whether a message makes sense (`validate.rs` does).
 
 use super::{LogEntry, SnapshotMark};
-use crate::types::{MemberId, Term};
+use crate::{
+    observe::Promise,
+    types::{MemberId, Term},
+};
 use bytes::Bytes;
 use raft::eraftpb::{ConfState, Entry, Message, MessageType};
 use serde::{Deserialize, Serialize};
@@ -92,6 +95,15 @@ impl ConsensusMessage {
     /// The snapshot that the receiver is to install, where the message is about one.
     pub fn snapshot(&self) -> Option<SnapshotMark> {
         self.snapshot.filter(|_| self.kind == Kind::Snapshot)
+    }
+
+    /// What it promises, where it promises something: to be true before it leaves.
+    pub fn promise(&self) -> Option<Promise> {
+        match self.kind {
+            Kind::RequestVoteResponse if !self.reject => Some(Promise::Vote),
+            Kind::AppendResponse if !self.reject => Some(Promise::Holds { index: self.index }),
+            _ => None,
+        }
     }
 
     /// Translates what the raft crate wants sent; nothing where it is a message that no member sends.

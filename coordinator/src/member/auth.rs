@@ -19,7 +19,8 @@ impl Member {
         let failed = ErrorCode::AuthFailed.number();
         let Ok(request) = AuthRequest::read(&mut Reader::new(body)) else { return failed };
         let proof = std::str::from_utf8(request.proof.unwrap_or_default());
-        let connection = self.connections.get_mut(&number).expect("requests come from connections that exist");
+        let connection =
+            self.connections.get_mut(&number).expect("requests come from connections that exist");
         let mut add = |identity: Identity| {
             if !connection.identities.contains(&identity) {
                 connection.identities.push(identity);

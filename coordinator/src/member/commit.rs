@@ -75,7 +75,7 @@ impl Member {
             self.settle(sequence, connection, applied);
         }
         self.entries_since_snapshot += 1;
-        if self.entries_since_snapshot >= self.config.snap_count {
+        if self.entries_since_snapshot >= self.config.snapshot_interval_transactions {
             self.entries_since_snapshot = 0;
             self.want_snapshot();
         }

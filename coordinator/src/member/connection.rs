@@ -45,23 +45,13 @@ pub(super) struct Queued {
 #[derive(Debug)]
 pub(super) enum Step {
     /// For its turn: it is answered from the state as it is then.
-    Turn {
-        operation: OpCode,
-        body: Bytes,
-    },
+    Turn { operation: OpCode, body: Bytes },
     /// For its command to be applied.
-    Commit {
-        sequence: u64,
-    },
+    Commit { sequence: u64 },
     /// For this member to have applied what was committed when it asked.
-    Sync {
-        ticket: u64,
-        body: Bytes,
-    },
+    Sync { ticket: u64, body: Bytes },
     /// For its turn, after it waited for that.
-    Synced {
-        body: Bytes,
-    },
+    Synced { body: Bytes },
     /// For its turn, with the reply ready.
     Answered(Answer),
 }
@@ -141,11 +131,6 @@ impl Connection {
             out_replies: 0,
             report: ConnectionReport { minimum_latency_ms: u64::MAX, ..ConnectionReport::default() },
         }
-    }
-
-    /// Whether requests are served: the handshake is over and the end is not near.
-    pub fn is_open(&self) -> bool {
-        self.phase == Phase::Open
     }
 
     /// Appends a reply.

@@ -37,7 +37,7 @@ impl Following {
             heard: BTreeMap::new(),
             told: BTreeMap::new(),
             next_telling: Monotonic::default(),
-            tell_every: Duration::from_millis(u64::from(config.tick_time_ms) / 4),
+            tell_every: Duration::from_millis(config.tick_time_ms / 4),
             open_links: BTreeSet::new(),
         }
     }

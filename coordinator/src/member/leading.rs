@@ -6,8 +6,8 @@
 use super::Member;
 use crate::{
     command::{Action, Command},
-    consensus::ProposalRefused,
     config::CoordinatorConfig,
+    consensus::ProposalRefused,
     observe::Observation,
     peer::PeerMessage,
     types::SessionId,
@@ -42,7 +42,7 @@ impl Leading {
             heard: BTreeMap::new(),
             looks: BTreeSet::new(),
             ending: BTreeSet::new(),
-            grace: Duration::from_millis(u64::from(config.tick_time_ms) / 2),
+            grace: Duration::from_millis(config.tick_time_ms / 2),
             next_sweep: Monotonic::default(),
             sweep_every: Duration::from_millis(config.container_check_interval_ms),
             backlog: VecDeque::new(),
@@ -70,8 +70,8 @@ impl Member {
         let now = self.moment.now;
         self.leading.active = true;
         self.leading.next_sweep = now + self.leading.sweep_every;
-        for session in self.state.sessions() {
-            self.leading.track(session.id, timeout_of(session.timeout_ms), now);
+        for (id, session) in self.state.sessions() {
+            self.leading.track(id, timeout_of(session.timeout_ms), now);
         }
     }
 
@@ -160,7 +160,9 @@ impl Member {
         {
             self.leading.looks.pop_first();
             let Some(heard) = self.leading.heard.get(&session).copied() else { continue };
-            let Some(timeout_ms) = self.state.session(session).map(|state| state.timeout_ms) else { continue };
+            let Some(timeout_ms) = self.state.session(session).map(|state| state.timeout_ms) else {
+                continue;
+            };
             let end = heard + timeout_of(timeout_ms) + self.leading.grace;
             if now < end {
                 self.leading.looks.insert((end, session));

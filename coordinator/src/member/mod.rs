@@ -38,10 +38,10 @@ use crate::{
     config::CoordinatorConfig,
     consensus::{Consensus, ConsensusMessage, Persist, SendSnapshot, SnapshotMark},
     four_letter_word::FourLetterWord,
-    observe::Observers,
+    observe::{Observers, Role},
     peer::PeerMessage,
     state::StateMachine,
-    types::{ConnectionKey, MemberId, SessionId, Zxid},
+    types::{ConnectionKey, EnsembleId, MemberId, SessionId, Zxid},
     watches::Watches,
 };
 use bytes::Bytes;
@@ -126,6 +126,11 @@ pub enum Event {
         /// The message.
         message: ConsensusMessage,
     },
+    /// Another member has been met.
+    Greeted {
+        /// The ensemble that its data belongs to, if that has a name yet.
+        ensemble: Option<EnsembleId>,
+    },
     /// Sending a snapshot to a peer has ended.
     SnapshotSent {
         /// To whom.
@@ -177,6 +182,8 @@ pub struct Start {
     pub consensus: Box<dyn Consensus>,
     /// Its state, restored from the latest snapshot.
     pub state: StateMachine,
+    /// The ensemble that its disk belongs to, where it belongs to one.
+    pub known_ensemble: Option<EnsembleId>,
     /// A random number that no other process has.
     pub incarnation: u64,
     /// Random bytes that nobody else knows, from which passwords are made.
@@ -214,6 +221,9 @@ pub struct Member {
     leading: Leading,
     entries_since_snapshot: u64,
     snapshot_wanted: bool,
+    name_told: bool,
+    /// Whether it does not vote, because its disk may have forgotten what it promised.
+    abstaining: bool,
     statistics: Statistics,
     effects: Effects,
     moment: Moment,
@@ -246,6 +256,8 @@ impl Member {
             syncs: Syncs::new(start.incarnation),
             entries_since_snapshot: 0,
             snapshot_wanted: false,
+            name_told: start.known_ensemble.is_some(),
+            abstaining: false,
             statistics: Statistics::default(),
             effects: Effects::default(),
             moment: start.moment,
@@ -267,6 +279,7 @@ impl Member {
             Event::SnapshotSaved { mark } => self.on_snapshot_saved(mark),
             Event::SnapshotReceived { message } => self.consensus.step(message),
             Event::SnapshotSent { to, arrived } => self.consensus.snapshot_sent(to, arrived),
+            Event::Greeted { ensemble } => self.on_greeted(ensemble),
             Event::Tick => self.on_tick(),
         }
     }
@@ -288,6 +301,7 @@ impl Member {
             }
         }
         self.look_at_role();
+        self.tell_name();
         self.flush_connections();
         std::mem::take(&mut self.effects)
     }
@@ -332,6 +346,44 @@ impl Member {
         }
     }
 
+    /// Whether there are other members.
+    pub fn has_peers(&self) -> bool {
+        !self.config.is_standalone()
+    }
+
+    /// Its part in the ensemble.
+    pub fn role(&self) -> Role {
+        self.roles.role()
+    }
+
+    /// An empty disk in an ensemble that has a name: it may be a new one in place of one that had made promises. The
+    /// member votes again once it has caught up.
+    fn on_greeted(&mut self, ensemble: Option<EnsembleId>) {
+        if ensemble.is_some() && !self.name_told && !self.abstaining && self.state.ensemble().is_none() {
+            tracing::warn!(member = %self.id, "an empty disk in an old ensemble: no votes until it has caught up");
+            self.abstaining = true;
+            self.consensus.set_voting(false);
+        }
+    }
+
+    fn votes_again(&mut self) {
+        if std::mem::take(&mut self.abstaining) {
+            tracing::info!(member = %self.id, "caught up: votes count again");
+            self.consensus.set_voting(true);
+        }
+    }
+
+    /// The ensemble's name is told once it is known.
+    fn tell_name(&mut self) {
+        if !self.name_told
+            && !self.abstaining
+            && let Some(ensemble) = self.state.ensemble()
+        {
+            self.name_told = true;
+            self.effects.name_ensemble = Some(ensemble);
+        }
+    }
+
     fn on_snapshot_saved(&mut self, mark: SnapshotMark) {
         self.snapshot_wanted = false;
         self.consensus.snapshot_taken(mark);
@@ -348,6 +400,9 @@ impl Member {
 
 impl std::fmt::Debug for Member {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Member").field("id", &self.id).field("applied", &self.state.applied()).finish_non_exhaustive()
+        f.debug_struct("Member")
+            .field("id", &self.id)
+            .field("applied", &self.state.applied())
+            .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,7 @@ use super::{
     Member,
     connection::{Answer, Connection, Phase, Queued, Request, Step},
 };
-use crate::command::Action;
+use crate::{command::Action, state::asks_for_time_to_live};
 use bytes::Bytes;
 use sillon_protocol::zookeeper::{
     ErrorCode, Jute, OpCode, Reader, RequestHeader, WhoAmIResponse,
@@ -35,7 +35,9 @@ impl Member {
                 Phase::Opening { .. } if connection.early_frames.len() < MAXIMUM_EARLY_FRAMES => {
                     connection.early_frames.push(frame);
                 }
-                Phase::Opening { .. } => return self.drop_connection(number, "it does not wait for its session"),
+                Phase::Opening { .. } => {
+                    return self.drop_connection(number, "it does not wait for its session");
+                }
                 Phase::Open => self.on_request(number, frame),
                 Phase::Closing => return,
             }
@@ -55,7 +57,8 @@ impl Member {
         let received = self.moment.now;
         let request = Request { xid: header.xid, operation: header.operation, received };
         let request = Queued { request, step };
-        let connection = self.connections.get_mut(&number).expect("requests come from connections that exist");
+        let connection =
+            self.connections.get_mut(&number).expect("requests come from connections that exist");
         if matches!(request.step, Step::Commit { .. }) {
             connection.commits_waited_for += 1;
         }
@@ -66,7 +69,11 @@ impl Member {
 
     fn first_step(&mut self, number: u64, operation: OpCode, code: i32, body: Bytes) -> Step {
         match operation {
-            OpCode::CreateTtl if !self.config.extended_types => unimplemented(),
+            OpCode::CreateTtl | OpCode::Create | OpCode::Create2 | OpCode::Multi
+                if !self.config.extended_types_enabled && asks_for_time_to_live(code, &body) =>
+            {
+                answered(self.last_zxid().0, ErrorCode::Unimplemented)
+            }
             OpCode::Create
             | OpCode::Create2
             | OpCode::CreateContainer
@@ -138,7 +145,9 @@ impl Member {
                 return;
             }
             match connection.queue.front() {
-                Some(Queued { step: Step::Turn { .. } | Step::Synced { .. } | Step::Answered(_), .. }) => {}
+                Some(Queued {
+                    step: Step::Turn { .. } | Step::Synced { .. } | Step::Answered(_), ..
+                }) => {}
                 _ => return,
             }
             let request = connection.queue.pop_front().expect("the queue has a head");
@@ -148,7 +157,9 @@ impl Member {
                 Step::Turn { operation, body } => self.answer(number, operation, &body),
                 Step::Synced { body } => self.sync_answer(&body),
                 Step::Answered(answer) => answer,
-                Step::Commit { .. } | Step::Sync { .. } => unreachable!("these wait for more than their turn"),
+                Step::Commit { .. } | Step::Sync { .. } => {
+                    unreachable!("these wait for more than their turn")
+                }
             };
             let now = self.moment.now;
             let connection = self.connections.get_mut(&number).expect("it was there before");
@@ -204,5 +215,10 @@ fn answered(zxid: i64, error: ErrorCode) -> Step {
 
 /// The answer to an operation that is not offered; ZooKeeper ends the connection behind it.
 fn unimplemented() -> Step {
-    Step::Answered(Answer { zxid: -1, error: ErrorCode::Unimplemented.number(), body: Vec::new(), last: true })
+    Step::Answered(Answer {
+        zxid: -1,
+        error: ErrorCode::Unimplemented.number(),
+        body: Vec::new(),
+        last: true,
+    })
 }

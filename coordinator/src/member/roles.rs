@@ -13,7 +13,7 @@ use sillon_runtime::Monotonic;
 use std::time::Duration;
 
 /// How long a client may take to say something, in ticks of the ensemble.
-const GREETING_TICKS: u32 = 15;
+const GREETING_TICKS: u64 = 15;
 
 /// What this member knows about the ensemble.
 pub(super) struct Roles {
@@ -46,7 +46,7 @@ impl Roles {
             serving: Serving::No,
             leaderless_since: now,
             patience: Duration::from_millis(config.election_timeout_ms * 3),
-            greeting: Duration::from_millis(u64::from(config.tick_time_ms * GREETING_TICKS)),
+            greeting: Duration::from_millis(config.tick_time_ms * GREETING_TICKS),
             named: false,
         }
     }
@@ -57,10 +57,6 @@ impl Roles {
 
     pub fn role(&self) -> Role {
         self.role
-    }
-
-    pub fn leader(&self) -> Option<MemberId> {
-        self.leader
     }
 }
 
@@ -109,6 +105,7 @@ impl Member {
     pub(super) fn caught_up(&mut self) {
         if self.roles.serving == Serving::CatchingUp {
             self.roles.serving = Serving::Yes;
+            self.votes_again();
             tracing::info!(member = %self.id, zxid = %self.last_zxid(), "serving clients");
         }
     }
@@ -134,8 +131,12 @@ impl Member {
         let late = |connection: &super::Connection| {
             connection.session.is_none() && now - connection.accepted >= self.roles.greeting
         };
-        let silent: Vec<u64> =
-            self.connections.iter().filter(|(_, connection)| late(connection)).map(|(number, _)| *number).collect();
+        let silent: Vec<u64> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| late(connection))
+            .map(|(number, _)| *number)
+            .collect();
         for number in silent {
             self.drop_connection(number, "it has not opened a session");
         }
@@ -147,9 +148,9 @@ impl Member {
         if status.role != Role::Leader {
             return;
         }
-        let others = status.progress.iter().filter(|(member, _)| *member != self.id);
-        if let Some((to, _)) = others.max_by_key(|(member, matched)| (*matched, std::cmp::Reverse(*member))) {
-            self.consensus.transfer_leadership(*to);
+        let others = status.progress.iter().filter(|peer| peer.member != self.id && peer.active);
+        if let Some(peer) = others.max_by_key(|peer| (peer.matched, std::cmp::Reverse(peer.member))) {
+            self.consensus.transfer_leadership(peer.member);
         }
     }
 }

@@ -91,7 +91,13 @@ impl Member {
     fn ask_syncs_older_than(&mut self, age: Duration) {
         let now = self.moment.now;
         let old = |question: &Question| now - question.asked >= age;
-        let again: Vec<u64> = self.syncs.on_their_way.iter().filter(|(_, asked)| old(asked)).map(|(number, _)| *number).collect();
+        let again: Vec<u64> = self
+            .syncs
+            .on_their_way
+            .iter()
+            .filter(|(_, asked)| old(asked))
+            .map(|(number, _)| *number)
+            .collect();
         for number in again {
             let mut question = self.syncs.on_their_way.remove(&number).expect("it was found there");
             question.asked = now;
@@ -108,7 +114,8 @@ impl Member {
             return;
         }
         let applied = self.last_zxid().0.cast_unsigned();
-        let (settled, waiting) = std::mem::take(&mut self.syncs.answered).into_iter().partition(|(index, _)| *index <= applied);
+        let (settled, waiting) =
+            std::mem::take(&mut self.syncs.answered).into_iter().partition(|(index, _)| *index <= applied);
         self.syncs.answered = waiting;
         let settled: Vec<(u64, Vec<Asker>)> = settled;
         for asker in settled.into_iter().flat_map(|(_, askers)| askers) {

@@ -12,9 +12,8 @@ use crate::{
     watches::{self, NodeZxids, SetWatches, WatchKind},
 };
 use sillon_protocol::zookeeper::{
-    AddWatchMode, AddWatchRequest, ErrorCode, ErrorResponse, Jute, JuteError, OpCode, PathWatchRequest, Reader,
-    SetWatches2Request, SetWatchesRequest, WatcherType, WatchesRequest,
-    path,
+    AddWatchMode, AddWatchRequest, ErrorCode, ErrorResponse, Jute, JuteError, OpCode, PathWatchRequest,
+    Reader, SetWatches2Request, SetWatchesRequest, WatcherType, WatchesRequest, path,
 };
 
 impl Member {
@@ -96,7 +95,8 @@ impl Member {
                 pzxid: node.stat.pzxid,
             })
         });
-        let connection = self.connections.get_mut(&number).expect("requests come from connections that exist");
+        let connection =
+            self.connections.get_mut(&number).expect("requests come from connections that exist");
         for (event, path) in &missed.events {
             connection.event(event.number(), path);
         }
@@ -110,7 +110,7 @@ impl Member {
         self.watches.fire(event.kind, &event.path, &mut watchers);
         for number in watchers {
             let Some(connection) = self.connections.get_mut(&number) else { continue };
-            if self.state.may_read(&event.acl, &connection.identities) {
+            if event.is_told_to(&connection.identities) {
                 connection.event(event.kind.number(), &event.path);
                 self.statistics.packets_sent += 1;
                 self.dirty.insert(number);

@@ -3,13 +3,15 @@
 //! Owns the decision who is let in. Members of another ensemble, strangers, and two processes that claim one id are
 //! turned away, with a reason that both sides log.
 
-use crate::types::MemberId;
+use super::PeerMessage;
+use crate::{
+    config::members::MemberAddress,
+    consensus::{ConsensusMessage, SnapshotMark},
+    types::{EnsembleId, MemberId},
+};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-
-use super::{MemberAddress, PeerMessage};
-use crate::consensus::{ConsensusMessage, SnapshotMark};
 
 /// The version of what members say to each other.
 pub(super) const WIRE_VERSION: u32 = 1;
@@ -20,9 +22,9 @@ pub(crate) struct Identity {
     /// By its `myid`.
     pub member: MemberId,
     /// A random number of its data directory.
-    pub directory: u128,
+    pub directory: u64,
     /// Its ensemble's name, once it has one.
-    pub ensemble: Option<u128>,
+    pub ensemble: Option<EnsembleId>,
 }
 
 /// What is said on a connection between members.
@@ -62,7 +64,7 @@ pub(super) enum Purpose {
 pub(super) fn objection(
     own: &Identity,
     members: &BTreeMap<MemberId, MemberAddress>,
-    connected: Option<u128>,
+    connected: Option<u64>,
     version: u32,
     from: &Identity,
     to: MemberId,
@@ -70,10 +72,14 @@ pub(super) fn objection(
     let MemberId(own_id) = own.member;
     let MemberId(id) = from.member;
     if version != WIRE_VERSION {
-        return Some(format!("it speaks version {version} of the peer protocol, member {own_id} speaks {WIRE_VERSION}"));
+        return Some(format!(
+            "it speaks version {version} of the peer protocol, member {own_id} speaks {WIRE_VERSION}"
+        ));
     }
     if to != own.member {
-        return Some(format!("this is member {own_id}, not {to}: the server.N lines differ, or a myid is wrong"));
+        return Some(format!(
+            "this is member {own_id}, not {to}: the server.N lines differ, or a myid is wrong"
+        ));
     }
     if from.member == own.member {
         return Some(format!("two processes have the id {id}: one of their myid files is wrong"));
@@ -85,7 +91,7 @@ pub(super) fn objection(
         && ours != theirs
     {
         return Some(format!(
-            "the data of member {id} belongs to ensemble {theirs:032x}, that of member {own_id} to {ours:032x}: \
+            "the data of member {id} belongs to ensemble {theirs}, that of member {own_id} to {ours}: \
              one of them was started on another ensemble's dataDir"
         ));
     }
@@ -101,13 +107,13 @@ pub(super) fn objection(
 mod tests {
     use super::*;
 
-    fn identity(member: u64, directory: u128, ensemble: Option<u128>) -> Identity {
-        Identity { member: MemberId(member), directory, ensemble }
+    fn identity(member: u64, directory: u64, ensemble: Option<u128>) -> Identity {
+        Identity { member: MemberId(member), directory, ensemble: ensemble.map(EnsembleId) }
     }
 
-    fn ask(connected: Option<u128>, version: u32, from: &Identity, to: u64) -> Option<String> {
+    fn ask(connected: Option<u64>, version: u32, from: &Identity, to: u64) -> Option<String> {
         let own = identity(1, 11, Some(7));
-        let address = || MemberAddress { host: "localhost".to_owned(), ..MemberAddress::default() };
+        let address = || MemberAddress { host: "localhost".to_owned(), peer_port: 2888, election_port: None };
         let members = (1..=3).map(|member| (MemberId(member), address())).collect();
         objection(&own, &members, connected, version, from, MemberId(to))
     }
@@ -120,7 +126,8 @@ mod tests {
 
     #[test]
     fn others_are_told_why_not() {
-        let refused = |connected, version, from: &Identity, to| ask(connected, version, from, to).expect("refused");
+        let refused =
+            |connected, version, from: &Identity, to| ask(connected, version, from, to).expect("refused");
         assert!(refused(None, 9, &identity(2, 22, None), 1).contains("version 9"));
         assert!(refused(None, WIRE_VERSION, &identity(2, 22, None), 3).contains("not 3"));
         assert!(refused(None, WIRE_VERSION, &identity(1, 22, None), 1).contains("two processes"));

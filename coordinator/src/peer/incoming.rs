@@ -22,7 +22,7 @@ struct Accepted {
     next_number: u64,
     tasks: BTreeMap<u64, JoinHandle<()>>,
     /// Which member's link each connection is, and from which data directory.
-    links: BTreeMap<u64, (MemberId, u128)>,
+    links: BTreeMap<u64, (MemberId, u64)>,
 }
 
 #[derive(Clone, Default)]
@@ -34,7 +34,7 @@ impl Shared {
     }
 
     /// The data directory behind a member's link at the moment.
-    fn directory_of(&self, member: MemberId) -> Option<u128> {
+    fn directory_of(&self, member: MemberId) -> Option<u64> {
         self.lock().links.values().find(|(linked, _)| *linked == member).map(|(_, directory)| *directory)
     }
 }
@@ -71,7 +71,9 @@ pub(super) async fn accept(links: Arc<Links>, listener: Box<dyn Listener>) {
             let address = stream.peer_addr();
             if let Err(problem) = serve(&task_links, &task_shared, number, stream).await {
                 match problem {
-                    PeerError::Refused(reason) => tracing::error!(%address, reason, "a member was turned away"),
+                    PeerError::Refused(reason) => {
+                        tracing::error!(%address, reason, "a member was turned away")
+                    }
                     problem => tracing::debug!(%address, %problem, "incoming link closed"),
                 }
             }
@@ -102,6 +104,8 @@ async fn serve(links: &Links, shared: &Shared, number: u64, stream: BoxStream) -
         Purpose::Snapshot { mark } => snapshots::receive(links, from.member, mark, reader, writer).await,
         Purpose::Link => {
             replace_link(shared, number, &from);
+            let greeted = links.events.send(Event::Greeted { ensemble: from.ensemble }).await;
+            greeted.map_err(|_| PeerError::MemberEnded)?;
             hear(links, from.member, reader, writer).await
         }
     }
@@ -110,8 +114,12 @@ async fn serve(links: &Links, shared: &Shared, number: u64, stream: BoxStream) -
 /// A member has one link: an older one of its is over, whether it knows it or not.
 fn replace_link(shared: &Shared, number: u64, from: &Identity) {
     let mut accepted = shared.lock();
-    let old: Vec<u64> =
-        accepted.links.iter().filter(|(_, (member, _))| *member == from.member).map(|(old, _)| *old).collect();
+    let old: Vec<u64> = accepted
+        .links
+        .iter()
+        .filter(|(_, (member, _))| *member == from.member)
+        .map(|(old, _)| *old)
+        .collect();
     for old in old {
         accepted.links.remove(&old);
         if let Some(task) = accepted.tasks.remove(&old) {

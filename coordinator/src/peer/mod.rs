@@ -13,16 +13,17 @@ mod message;
 mod outgoing;
 mod snapshots;
 
+pub(crate) use hello::Identity;
 pub use message::PeerMessage;
 pub(crate) use snapshots::send_snapshot;
 
 use crate::{
-    config::MemberAddress,
+    config::members::MemberAddress,
     member::Event,
-    storage::SnapshotStore,
-    types::MemberId,
+    storage::Snapshots,
+    types::{EnsembleId, MemberId},
 };
-use hello::Identity;
+
 use sillon_runtime::{JoinHandle, Listener, Runtime};
 use std::{
     collections::BTreeMap,
@@ -37,7 +38,7 @@ pub(crate) struct Links {
     pub identity: Mutex<Identity>,
     pub members: BTreeMap<MemberId, MemberAddress>,
     pub events: mpsc::Sender<Event>,
-    pub snapshots: SnapshotStore,
+    pub snapshots: Snapshots,
     /// How long a peer may be silent before its link counts as broken.
     pub silence: Duration,
 }
@@ -48,7 +49,7 @@ impl Links {
     }
 
     /// The ensemble has a name now.
-    pub fn name_ensemble(&self, ensemble: u128) {
+    pub fn name_ensemble(&self, ensemble: EnsembleId) {
         self.identity.lock().unwrap_or_else(PoisonError::into_inner).ensemble = Some(ensemble);
     }
 }

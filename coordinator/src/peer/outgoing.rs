@@ -6,7 +6,7 @@ use super::{
     hello::{Purpose, Said, WIRE_VERSION},
     message::PeerMessage,
 };
-use crate::{config::MemberAddress, member::Event, types::MemberId};
+use crate::{config::members::MemberAddress, member::Event, types::MemberId};
 use sillon_runtime::Monotonic;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::mpsc;
@@ -25,7 +25,8 @@ pub(super) async fn run(
 ) {
     let mut last_problem = String::new();
     loop {
-        let opened = links.runtime.timeout(links.silence * 2, dial(&links, to, &address, Purpose::Link)).await;
+        let opened =
+            links.runtime.timeout(links.silence * 2, dial(&links, to, &address, Purpose::Link)).await;
         let problem = match opened {
             Err(_) => PeerError::Silent,
             Ok(Err(error)) => error,
@@ -67,7 +68,11 @@ pub(super) async fn dial(
     writer.put(&Said::Hello { version: WIRE_VERSION, from: links.identity(), to, purpose })?;
     writer.send().await?;
     match reader.next(GREETING_LIMIT_BYTES).await? {
-        Said::Welcome { identity } if identity.member == to => Ok((reader, writer)),
+        Said::Welcome { identity } if identity.member == to => {
+            let greeted = links.events.send(Event::Greeted { ensemble: identity.ensemble }).await;
+            greeted.map_err(|_| PeerError::MemberEnded)?;
+            Ok((reader, writer))
+        }
         Said::Refused { reason } => Err(PeerError::Refused(reason)),
         _ => Err(PeerError::Unexpected),
     }

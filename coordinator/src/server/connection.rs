@@ -13,6 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -29,6 +30,10 @@ const MAXIMUM_OUTSTANDING: usize = 2_000;
 const MAXIMUM_OUTSTANDING_BYTES: usize = 16 * 1024 * 1024;
 /// How many bytes may wait for a client that does not read.
 const MAXIMUM_WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// How much of a frame that is too long is taken in before the connection ends ...
+const MAXIMUM_LINGER_BYTES: usize = 4 * 1024 * 1024;
+/// ... and how long the next piece of it may take.
+const LINGER: Duration = Duration::from_millis(200);
 /// Four bytes of length stand in front of each frame.
 const LENGTH_BYTES: usize = 4;
 
@@ -40,7 +45,7 @@ pub(super) struct Limits {
 
 impl Limits {
     pub fn of(config: &CoordinatorConfig) -> Limits {
-        Limits { frame_bytes: config.maximum_frame_bytes }
+        Limits { frame_bytes: config.request_max_bytes }
     }
 }
 
@@ -59,6 +64,20 @@ struct Load {
     request_bytes: AtomicUsize,
     waiting_bytes: AtomicUsize,
     lighter: Notify,
+}
+
+impl Load {
+    async fn wait_until_lighter(&self) {
+        loop {
+            let lighter = self.lighter.notified();
+            let requests = self.requests.load(Ordering::Relaxed);
+            let bytes = self.request_bytes.load(Ordering::Relaxed);
+            if requests < MAXIMUM_OUTSTANDING && bytes < MAXIMUM_OUTSTANDING_BYTES {
+                return;
+            }
+            lighter.await;
+        }
+    }
 }
 
 /// The tasks of one connection; they end with it.
@@ -93,10 +112,11 @@ impl Sockets {
             load: load.clone(),
             greeted: false,
         };
+        let lingering = runtime.clone();
         let read = runtime.spawn("client reader", async move {
             tokio::select! {
                 biased;
-                result = reading.run() => {
+                result = reading.run(&lingering) => {
                     if let Err(error) = result {
                         tracing::debug!(connection = number, %peer, %error, "client connection closed");
                     }
@@ -164,7 +184,32 @@ struct Reading {
 }
 
 impl Reading {
-    async fn run(mut self) -> Result<(), ReadError> {
+    async fn run(mut self, runtime: &Runtime) -> Result<(), ReadError> {
+        let result = self.read_all().await;
+        if let Err(ReadError::Length(length)) = &result {
+            self.linger(runtime, *length).await;
+        }
+        result
+    }
+
+    /// Takes in what is left of a frame that is too long, as far as that makes sense: a client whose socket is closed
+    /// while it still writes sees a broken pipe instead of the end of the connection.
+    async fn linger(&mut self, runtime: &Runtime, length: i32) {
+        let mut left = usize::try_from(length).unwrap_or(0).min(MAXIMUM_LINGER_BYTES);
+        loop {
+            left = left.saturating_sub(self.buffer.len());
+            self.buffer.clear();
+            if left == 0 {
+                return;
+            }
+            let read = runtime.timeout(LINGER, self.reader.read_buf(&mut self.buffer)).await;
+            if !matches!(read, Ok(Ok(1..))) {
+                return;
+            }
+        }
+    }
+
+    async fn read_all(&mut self) -> Result<(), ReadError> {
         loop {
             self.make_room();
             if self.reader.read_buf(&mut self.buffer).await? == 0 {
@@ -173,7 +218,7 @@ impl Reading {
             if !self.greeted && self.buffer.len() >= LENGTH_BYTES {
                 self.greeted = true;
                 if let Some(word) = self.four_letter_word() {
-                    self.tell(Event::FourLetterWord { connection: self.number, word }).await?;
+                    tell(&self.events, Event::FourLetterWord { connection: self.number, word }).await?;
                     // The answer closes the connection; until then the client may only leave.
                     while self.reader.read_buf(&mut self.buffer).await? > 0 {
                         self.buffer.clear();
@@ -190,14 +235,10 @@ impl Reading {
             if !frames.is_empty() {
                 self.load.requests.fetch_add(frames.len(), Ordering::Relaxed);
                 self.load.request_bytes.fetch_add(bytes, Ordering::Relaxed);
-                self.tell(Event::Frames { connection: self.number, frames }).await?;
-                self.wait_until_lighter().await;
+                tell(&self.events, Event::Frames { connection: self.number, frames }).await?;
+                self.load.wait_until_lighter().await;
             }
         }
-    }
-
-    async fn tell(&self, event: Event) -> Result<(), ReadError> {
-        self.events.send(event).await.map_err(|_| ReadError::MemberEnded)
     }
 
     fn four_letter_word(&self) -> Option<FourLetterWord> {
@@ -230,18 +271,10 @@ impl Reading {
             self.buffer.reserve(READ_CHUNK_BYTES.max(self.buffer.len()));
         }
     }
+}
 
-    async fn wait_until_lighter(&self) {
-        loop {
-            let lighter = self.load.lighter.notified();
-            let requests = self.load.requests.load(Ordering::Relaxed);
-            let bytes = self.load.request_bytes.load(Ordering::Relaxed);
-            if requests < MAXIMUM_OUTSTANDING && bytes < MAXIMUM_OUTSTANDING_BYTES {
-                return;
-            }
-            lighter.await;
-        }
-    }
+async fn tell(events: &mpsc::Sender<Event>, event: Event) -> Result<(), ReadError> {
+    events.send(event).await.map_err(|_| ReadError::MemberEnded)
 }
 
 async fn write_all(

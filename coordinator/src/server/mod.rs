@@ -34,7 +34,7 @@ struct Shared {
     runtime: Runtime,
     events: mpsc::Sender<Event>,
     limits: Limits,
-    connections_per_address: u32,
+    connections_per_address: Option<usize>,
     open: Mutex<Open>,
 }
 
@@ -42,7 +42,7 @@ struct Shared {
 struct Open {
     next_number: u64,
     connections: BTreeMap<u64, Sockets>,
-    by_address: BTreeMap<IpAddr, u32>,
+    by_address: BTreeMap<IpAddr, usize>,
 }
 
 impl Clients {
@@ -57,7 +57,7 @@ impl Clients {
             runtime: runtime.clone(),
             events,
             limits: Limits::of(config),
-            connections_per_address: config.max_client_connections,
+            connections_per_address: config.connections_per_address,
             open: Mutex::default(),
         });
         let accepting = listeners
@@ -72,8 +72,14 @@ impl Clients {
         let number = send.connection;
         let mut open = self.shared.lock();
         let Some(sockets) = open.connections.get(&number) else { return };
-        if let Err(waiting_bytes) = sockets.queue(Outgoing::Bytes { bytes: send.bytes, replies: send.replies }) {
-            tracing::warn!(connection = number, waiting_bytes, "a client does not read what it is sent: it is cut off");
+        if let Err(waiting_bytes) =
+            sockets.queue(Outgoing::Bytes { bytes: send.bytes, replies: send.replies })
+        {
+            tracing::warn!(
+                connection = number,
+                waiting_bytes,
+                "a client does not read what it is sent: it is cut off"
+            );
             open.remove(number);
             drop(open);
             self.shared.tell_gone(number);
@@ -86,11 +92,6 @@ impl Clients {
             // It takes no room, so it always finds some.
             let _ = sockets.queue(Outgoing::Close);
         }
-    }
-
-    /// How many connections there are.
-    pub fn count(&self) -> usize {
-        self.shared.lock().connections.len()
     }
 }
 
@@ -135,8 +136,10 @@ impl Shared {
         let number = {
             let mut open = self.lock();
             let count = open.by_address.entry(peer.ip()).or_default();
-            if self.connections_per_address > 0 && *count >= self.connections_per_address {
-                tracing::warn!(%peer, limit = self.connections_per_address, "too many connections from one address (maxClientCnxns)");
+            if let Some(limit) = self.connections_per_address
+                && *count >= limit
+            {
+                tracing::warn!(%peer, limit, "too many connections from one address (maxClientCnxns)");
                 return;
             }
             *count += 1;
@@ -158,8 +161,7 @@ impl Shared {
         };
         // The lock is held until the connection is in the map, so that it cannot remove itself before.
         let mut open = self.lock();
-        let sockets =
-            Sockets::start(&self.runtime, number, stream, self.limits, self.events.clone(), ended);
+        let sockets = Sockets::start(&self.runtime, number, stream, self.limits, self.events.clone(), ended);
         open.connections.insert(number, sockets);
     }
 }
