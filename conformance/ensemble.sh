@@ -28,7 +28,7 @@ prepare() {
 own_configuration() {
   cat <<CONFIGURATION
 extendedTypesEnabled=true
-superDigest=super:D/InIHSb7yEEbrWz8b9l671RjZJU=
+superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=
 CONFIGURATION
 }
 

@@ -19,20 +19,19 @@ prepare() {
   jars=$("$here/kafka.sh" jars 39)
 }
 
-# ZooKeeper makes a system property of every key that it does not know, with `zookeeper.` in front; but the digest of the super user is read
-# before that. It is that of super:test.
+# ZooKeeper makes a system property of every key that it does not know, with `zookeeper.` in front. The digest is that of super:test.
 own_configuration() {
   cat <<CONFIGURATION
 admin.enableServer=false
 reconfigEnabled=true
 extendedTypesEnabled=true
+DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=
 CONFIGURATION
 }
 
 launch() {
   # shellcheck disable=SC2086 # The options are several words on purpose.
   setsid java "-Xmx${HEAP:-768m}" -Dreadonlymode.enabled=true -Dfile.encoding=UTF-8 -Djava.awt.headless=true \
-    "-Dzookeeper.DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l671RjZJU=" \
     "-DLOGF=$1/log" "-Dlog4j.configuration=file:$here/log4j.properties" ${JAVA_OPTIONS:-} -cp "$jars/*" \
     org.apache.zookeeper.server.quorum.QuorumPeerMain "$1/zoo.cfg" >>"$1/output" 2>&1 </dev/null &
 }

@@ -2,6 +2,7 @@
 
 import socket
 import struct
+import time
 
 from wire import (
     AUTH, AUTH_XID, CLOSE_SESSION, CREATE, DELETE, EPHEMERAL, EXISTS, GET_DATA, PING, PING_XID, SET_DATA, SET_WATCHES, SET_WATCHES_XID,
@@ -12,6 +13,7 @@ UNKNOWN_OPERATION = 55
 LARGEST_FRAME = 0x7FFFFFFF
 FAR_FUTURE_ZXID = 1 << 62
 MEBIBYTE = 1 << 20
+CATCH_UP_SECONDS = 5
 
 
 def handshake(server):
@@ -130,7 +132,7 @@ def session_moved_to_another_member(server):
     old = server.connect()
     path = server.path("/mine")
     seen = old.call(CREATE, create_body(path, flags=EPHEMERAL)).zxid
-    new = server.connect_to_other(session=old.session, password=old.password, last_zxid=seen)
+    new = connect_when_caught_up(server, session=old.session, password=old.password, last_zxid=seen)
     yield "session stays", new.session == old.session
     yield "read through the new connection", new.call(EXISTS, read_body(path)).error
     yield "write through the new connection", new.call(SET_DATA, set_body(path, b"new")).error
@@ -145,6 +147,18 @@ def session_moved_to_another_member(server):
     watcher = server.connect()
     watcher.call(SYNC, string("/"))
     yield "ephemeral node after it", watcher.call(EXISTS, read_body(path)).error
+
+
+def connect_when_caught_up(server, **how):
+    """A member that has not yet seen what the client has seen closes the connection."""
+    deadline = time.monotonic() + CATCH_UP_SECONDS
+    while True:
+        try:
+            return server.connect_to_other(**how)
+        except Closed:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
 
 
 def read_through_another_member_after_sync(server):
