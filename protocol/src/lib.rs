@@ -1,5 +1,6 @@
 //! Wire and record formats of Kafka: messages at every version that clients of today send, from a
-//! compact declarative schema, and record batches as views over bytes.
+//! compact declarative schema, and record batches as views over bytes; and ZooKeeper's client protocol
+//! ([`zookeeper`]).
 //!
 //! Everything here is pure: no sockets, no files, no clock. Bytes from outside never cause a panic and
 //! never an allocation out of proportion to their number.
@@ -29,6 +30,7 @@ pub mod frame;
 pub mod messages;
 pub mod records;
 pub mod wire;
+pub mod zookeeper;
 
 pub use api_key::{ApiKey, FIRST_PRIVATE_API_KEY, LAST_PRIVATE_API_KEY};
 pub use error_code::ErrorCode;

@@ -1,0 +1,296 @@
+//! One client's socket: bytes become frames, answers become bytes.
+//!
+//! Owns the buffers of both directions and their bounds. A client that sends faster than it is answered is not read from
+//! until it has taken answers; one that does not take them is cut off by the caller.
+
+use crate::{config::CoordinatorConfig, four_letter_word::FourLetterWord, member::Event};
+use bytes::{Buf, Bytes, BytesMut};
+use sillon_runtime::{BoxStream, JoinHandle, ReadHalf, Runtime, WriteHalf};
+use std::{
+    io,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    sync::{Notify, mpsc},
+};
+
+/// How much is read at a time, so that small requests come many to a system call.
+const READ_CHUNK_BYTES: usize = 64 * 1024;
+/// An idle connection keeps no buffer larger than this.
+const IDLE_BUFFER_BYTES: usize = 16 * 1024;
+/// How many requests of one connection may be under way before it is not read from any more.
+const MAXIMUM_OUTSTANDING: usize = 2_000;
+/// How many bytes of requests may.
+const MAXIMUM_OUTSTANDING_BYTES: usize = 16 * 1024 * 1024;
+/// How many bytes may wait for a client that does not read.
+const MAXIMUM_WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// Four bytes of length stand in front of each frame.
+const LENGTH_BYTES: usize = 4;
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    frame_bytes: usize,
+}
+
+impl Limits {
+    pub fn of(config: &CoordinatorConfig) -> Limits {
+        Limits { frame_bytes: config.request_max_bytes }
+    }
+}
+
+/// What waits to be sent.
+#[derive(Debug)]
+pub(super) enum Outgoing {
+    Bytes { bytes: Vec<u8>, replies: usize },
+    Close,
+}
+
+/// What is under way on a connection.
+#[derive(Debug, Default)]
+struct Load {
+    requests: AtomicUsize,
+    /// Bytes of requests that were handed over; given back in equal parts as they are answered.
+    request_bytes: AtomicUsize,
+    waiting_bytes: AtomicUsize,
+    lighter: Notify,
+}
+
+impl Load {
+    async fn wait_until_lighter(&self) {
+        loop {
+            let lighter = self.lighter.notified();
+            let requests = self.requests.load(Ordering::Relaxed);
+            let bytes = self.request_bytes.load(Ordering::Relaxed);
+            if requests < MAXIMUM_OUTSTANDING && bytes < MAXIMUM_OUTSTANDING_BYTES {
+                return;
+            }
+            lighter.await;
+        }
+    }
+}
+
+/// The tasks of one connection; they end with it.
+pub(super) struct Sockets {
+    address: IpAddr,
+    outbox: mpsc::UnboundedSender<Outgoing>,
+    load: Arc<Load>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl Sockets {
+    /// Starts reading and writing. `ended` is called once, when the connection has ended by itself.
+    pub fn start(
+        runtime: &Runtime,
+        number: u64,
+        stream: BoxStream,
+        limits: Limits,
+        events: mpsc::Sender<Event>,
+        ended: impl FnOnce() + std::marker::Send + 'static,
+    ) -> Sockets {
+        let peer = stream.peer_addr();
+        let (reader, writer) = stream.into_split();
+        let (outbox, inbox) = mpsc::unbounded_channel();
+        let load = Arc::new(Load::default());
+        let (finished, finish) = tokio::sync::oneshot::channel::<()>();
+        let reading = Reading {
+            number,
+            reader,
+            buffer: BytesMut::new(),
+            limits,
+            events,
+            load: load.clone(),
+            greeted: false,
+        };
+        let read = runtime.spawn("client reader", async move {
+            tokio::select! {
+                biased;
+                result = reading.run() => {
+                    if let Err(error) = result {
+                        tracing::debug!(connection = number, %peer, %error, "client connection closed");
+                    }
+                }
+                // The writer has ended: what the client still sends is of no use.
+                _ = finish => {}
+            }
+            ended();
+        });
+        let write_load = load.clone();
+        let write = runtime.spawn("client writer", async move {
+            if let Err(error) = write_all(writer, inbox, &write_load).await {
+                tracing::debug!(connection = number, %peer, %error, "cannot write to a client");
+            }
+            drop(finished);
+        });
+        Sockets { address: peer.ip(), outbox, load, tasks: [read, write] }
+    }
+
+    pub fn address(&self) -> IpAddr {
+        self.address
+    }
+
+    /// Queues something; refuses, with what waits already, where the client reads too slowly.
+    pub fn queue(&self, outgoing: Outgoing) -> Result<(), usize> {
+        if let Outgoing::Bytes { bytes, .. } = &outgoing {
+            let waiting = self.load.waiting_bytes.fetch_add(bytes.len(), Ordering::Relaxed);
+            if waiting > MAXIMUM_WAITING_BYTES {
+                return Err(waiting);
+            }
+        }
+        // Where the writer has ended, the connection is about to be forgotten.
+        let _ = self.outbox.send(outgoing);
+        Ok(())
+    }
+}
+
+impl Drop for Sockets {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// Why a connection ends.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("a frame of {0} bytes is not allowed (jute.maxbuffer)")]
+    Length(i32),
+    #[error("the member has ended")]
+    MemberEnded,
+}
+
+struct Reading {
+    number: u64,
+    reader: Box<dyn ReadHalf>,
+    buffer: BytesMut,
+    limits: Limits,
+    events: mpsc::Sender<Event>,
+    load: Arc<Load>,
+    greeted: bool,
+}
+
+impl Reading {
+    async fn run(mut self) -> Result<(), ReadError> {
+        loop {
+            self.make_room();
+            if self.reader.read_buf(&mut self.buffer).await? == 0 {
+                return Ok(());
+            }
+            if !self.greeted && self.buffer.len() >= LENGTH_BYTES {
+                self.greeted = true;
+                if let Some(word) = self.four_letter_word() {
+                    tell(&self.events, Event::FourLetterWord { connection: self.number, word }).await?;
+                    // The answer closes the connection; until then the client may only leave.
+                    while self.reader.read_buf(&mut self.buffer).await? > 0 {
+                        self.buffer.clear();
+                    }
+                    return Ok(());
+                }
+            }
+            let mut frames = Vec::new();
+            let mut bytes = 0;
+            while let Some(frame) = self.next_frame()? {
+                bytes += frame.len();
+                frames.push(frame);
+            }
+            if !frames.is_empty() {
+                self.load.requests.fetch_add(frames.len(), Ordering::Relaxed);
+                self.load.request_bytes.fetch_add(bytes, Ordering::Relaxed);
+                tell(&self.events, Event::Frames { connection: self.number, frames }).await?;
+                self.load.wait_until_lighter().await;
+            }
+        }
+    }
+
+    fn four_letter_word(&self) -> Option<FourLetterWord> {
+        self.buffer.first_chunk::<LENGTH_BYTES>().and_then(|bytes| FourLetterWord::from_bytes(*bytes))
+    }
+
+    fn next_frame(&mut self) -> Result<Option<Bytes>, ReadError> {
+        let Some(length) = self.claimed_length()? else { return Ok(None) };
+        if self.buffer.len() < LENGTH_BYTES + length {
+            return Ok(None);
+        }
+        self.buffer.advance(LENGTH_BYTES);
+        Ok(Some(self.buffer.split_to(length).freeze()))
+    }
+
+    fn claimed_length(&self) -> Result<Option<usize>, ReadError> {
+        let Some(prefix) = self.buffer.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        let claimed = i32::from_be_bytes(*prefix);
+        let length = usize::try_from(claimed).ok().filter(|length| *length <= self.limits.frame_bytes);
+        length.map(Some).ok_or(ReadError::Length(claimed))
+    }
+
+    /// Room for what is missing of a frame, but for no more than what has already arrived, whatever a length claims.
+    fn make_room(&mut self) {
+        if self.buffer.is_empty() && self.buffer.capacity() < IDLE_BUFFER_BYTES {
+            self.buffer.reserve(IDLE_BUFFER_BYTES);
+        }
+        let spare = self.buffer.capacity() - self.buffer.len();
+        if spare < IDLE_BUFFER_BYTES / 4 || (!self.buffer.is_empty() && spare < READ_CHUNK_BYTES / 2) {
+            self.buffer.reserve(READ_CHUNK_BYTES.max(self.buffer.len()));
+        }
+    }
+}
+
+async fn tell(events: &mpsc::Sender<Event>, event: Event) -> Result<(), ReadError> {
+    events.send(event).await.map_err(|_| ReadError::MemberEnded)
+}
+
+async fn write_all(
+    mut writer: Box<dyn WriteHalf>,
+    mut inbox: mpsc::UnboundedReceiver<Outgoing>,
+    load: &Load,
+) -> io::Result<()> {
+    while let Some(outgoing) = inbox.recv().await {
+        let (mut bytes, mut replies) = match outgoing {
+            Outgoing::Bytes { bytes, replies } => (bytes, replies),
+            Outgoing::Close => return writer.shutdown().await,
+        };
+        let mut closing = false;
+        while bytes.len() < READ_CHUNK_BYTES
+            && let Ok(more) = inbox.try_recv()
+        {
+            match more {
+                Outgoing::Bytes { bytes: next, replies: count } => {
+                    bytes.extend_from_slice(&next);
+                    replies += count;
+                }
+                Outgoing::Close => {
+                    closing = true;
+                    break;
+                }
+            }
+        }
+        writer.write_all(&bytes).await?;
+        writer.flush().await?;
+        load.waiting_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+        answered(load, replies);
+        if closing {
+            return writer.shutdown().await;
+        }
+    }
+    Ok(())
+}
+
+/// Requests were answered: their part of the load is gone.
+fn answered(load: &Load, replies: usize) {
+    if replies == 0 {
+        return;
+    }
+    let before = load.requests.load(Ordering::Relaxed).max(1);
+    let bytes = load.request_bytes.load(Ordering::Relaxed);
+    let part = if replies >= before { bytes } else { bytes / before * replies };
+    load.requests.fetch_sub(replies.min(before), Ordering::Relaxed);
+    load.request_bytes.fetch_sub(part, Ordering::Relaxed);
+    load.lighter.notify_one();
+}
