@@ -105,13 +105,12 @@ start_what_the_coordinator_suites_need() {
     export CONNECT=$given_connect
     return
   fi
-  local port
-  port=$(free_ports)
+  export CONTROL=$here/ensemble.sh ENSEMBLE_SIZE=$members ENSEMBLE_DIRECTORY=$WORK/ensemble ENSEMBLE_PORT
+  ENSEMBLE_PORT=$(free_ports)
   if [ "$real_zookeeper" = 1 ]; then
-    export CONTROL=$here/peers/zookeeper.sh ZOOKEEPER_SIZE=$members ZOOKEEPER_DIRECTORY=$WORK/ensemble ZOOKEEPER_PORT=$port
+    CONTROL=$here/peers/zookeeper.sh
   else
     build_coordinator || { echo "the coordinator does not build" >&2; exit 1; }
-    export CONTROL=$here/ensemble.sh ENSEMBLE_SIZE=$members ENSEMBLE_DIRECTORY=$WORK/ensemble ENSEMBLE_PORT=$port
   fi
   "$CONTROL" start || exit 1
   CONNECT=$("$CONTROL" connect)

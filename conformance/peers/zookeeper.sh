@@ -4,15 +4,15 @@
 #   zookeeper.sh start|stop|kill|status [N...]
 #   zookeeper.sh leader|connect|remove
 #
-# ZOOKEEPER_SIZE=3 is how many members there are; one is a standalone server. ZOOKEEPER_DIRECTORY (default /tmp/sillon-zookeeper) is
-# where they keep their files. Member N serves clients on ZOOKEEPER_PORT+N (default 22180). HEAP (default 768m) is the heap of each.
+# ENSEMBLE_SIZE=3 is how many members there are; one is a standalone server. ENSEMBLE_DIRECTORY (default /tmp/sillon-zookeeper) is
+# where they keep their files. Member N serves clients on ENSEMBLE_PORT+N (default 22180). HEAP (default 768m) is the heap of each.
 # JAVA_OPTIONS are more options for Java.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
 . "$here/../members.sh"
-size=${ZOOKEEPER_SIZE:-3}
-directory=${ZOOKEEPER_DIRECTORY:-${TMPDIR:-/tmp}/sillon-zookeeper}
-base_port=${ZOOKEEPER_PORT:-22180}
+size=${ENSEMBLE_SIZE:-3}
+directory=${ENSEMBLE_DIRECTORY:-${TMPDIR:-/tmp}/sillon-zookeeper}
+base_port=${ENSEMBLE_PORT:-22180}
 
 # Apache Kafka 3.9 brings ZooKeeper 3.8.4 with it.
 prepare() {

@@ -9,8 +9,8 @@ client=$conformance/clients/zookeeper-java version=${ZOOKEEPER_CLIENT_VERSION:-3
 build=$cache/zookeeper-java-$version
 if [ ! -e "$build/built" ] || [ -n "$(find "$client" -newer "$build/built" -type f)" ]; then
   mkdir -p "$build"
-  mvn -q -B -Dstyle.color=never -f "$client/pom.xml" -Dzookeeper.version="$version" -Dbuild.dir="$build" \
-    compile dependency:build-classpath -Dmdep.outputFile="$build/classpath" || { echo "FAIL the Java client does not build"; exit 1; }
+  told=$(mvn -q -B -f "$client/pom.xml" -Dzookeeper.version="$version" -Dbuild.dir="$build" \
+    compile dependency:build-classpath -Dmdep.outputFile="$build/classpath") || { echo "FAIL the Java client does not build: $told"; exit 1; }
   touch "$build/built"
 fi
 export SHORT
