@@ -21,6 +21,8 @@ compile_error!(
 #[cfg(madsim)]
 pub mod cli;
 #[cfg(madsim)]
+mod coordinator;
+#[cfg(madsim)]
 pub mod decisions;
 #[cfg(madsim)]
 pub mod driver;

@@ -14,6 +14,7 @@ mod logger;
 mod memory_log;
 mod message;
 mod raft;
+mod start;
 mod validate;
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ use crate::{
     observe::{Observers, Role},
     peer::PeerMessage,
     state::StateMachine,
-    types::{ConnectionKey, MemberId, SessionId, Zxid},
+    types::{ConnectionKey, EnsembleId, MemberId, SessionId, Zxid},
     watches::Watches,
 };
 use bytes::Bytes;
@@ -126,6 +126,11 @@ pub enum Event {
         /// The message.
         message: ConsensusMessage,
     },
+    /// Another member has been met.
+    Greeted {
+        /// The ensemble that its data belongs to, if that has a name yet.
+        ensemble: Option<EnsembleId>,
+    },
     /// Sending a snapshot to a peer has ended.
     SnapshotSent {
         /// To whom.
@@ -177,6 +182,8 @@ pub struct Start {
     pub consensus: Box<dyn Consensus>,
     /// Its state, restored from the latest snapshot.
     pub state: StateMachine,
+    /// The ensemble that its disk belongs to, where it belongs to one.
+    pub known_ensemble: Option<EnsembleId>,
     /// A random number that no other process has.
     pub incarnation: u64,
     /// Random bytes that nobody else knows, from which passwords are made.
@@ -215,6 +222,8 @@ pub struct Member {
     entries_since_snapshot: u64,
     snapshot_wanted: bool,
     name_told: bool,
+    /// Whether it does not vote, because its disk may have forgotten what it promised.
+    abstaining: bool,
     statistics: Statistics,
     effects: Effects,
     moment: Moment,
@@ -247,7 +256,8 @@ impl Member {
             syncs: Syncs::new(start.incarnation),
             entries_since_snapshot: 0,
             snapshot_wanted: false,
-            name_told: false,
+            name_told: start.known_ensemble.is_some(),
+            abstaining: false,
             statistics: Statistics::default(),
             effects: Effects::default(),
             moment: start.moment,
@@ -269,6 +279,7 @@ impl Member {
             Event::SnapshotSaved { mark } => self.on_snapshot_saved(mark),
             Event::SnapshotReceived { message } => self.consensus.step(message),
             Event::SnapshotSent { to, arrived } => self.consensus.snapshot_sent(to, arrived),
+            Event::Greeted { ensemble } => self.on_greeted(ensemble),
             Event::Tick => self.on_tick(),
         }
     }
@@ -345,9 +356,27 @@ impl Member {
         self.roles.role()
     }
 
+    /// An empty disk in an ensemble that has a name: it may be a new one in place of one that had made promises. The
+    /// member votes again once it has caught up.
+    fn on_greeted(&mut self, ensemble: Option<EnsembleId>) {
+        if ensemble.is_some() && !self.name_told && !self.abstaining && self.state.ensemble().is_none() {
+            tracing::warn!(member = %self.id, "an empty disk in an old ensemble: no votes until it has caught up");
+            self.abstaining = true;
+            self.consensus.set_voting(false);
+        }
+    }
+
+    fn votes_again(&mut self) {
+        if std::mem::take(&mut self.abstaining) {
+            tracing::info!(member = %self.id, "caught up: votes count again");
+            self.consensus.set_voting(true);
+        }
+    }
+
     /// The ensemble's name is told once it is known.
     fn tell_name(&mut self) {
         if !self.name_told
+            && !self.abstaining
             && let Some(ensemble) = self.state.ensemble()
         {
             self.name_told = true;

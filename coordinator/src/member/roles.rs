@@ -105,6 +105,7 @@ impl Member {
     pub(super) fn caught_up(&mut self) {
         if self.roles.serving == Serving::CatchingUp {
             self.roles.serving = Serving::Yes;
+            self.votes_again();
             tracing::info!(member = %self.id, zxid = %self.last_zxid(), "serving clients");
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Identity {
     /// By its `myid`.
     pub member: MemberId,
     /// A random number of its data directory.
-    pub directory: u128,
+    pub directory: u64,
     /// Its ensemble's name, once it has one.
     pub ensemble: Option<EnsembleId>,
 }
@@ -64,7 +64,7 @@ pub(super) enum Purpose {
 pub(super) fn objection(
     own: &Identity,
     members: &BTreeMap<MemberId, MemberAddress>,
-    connected: Option<u128>,
+    connected: Option<u64>,
     version: u32,
     from: &Identity,
     to: MemberId,
@@ -107,11 +107,11 @@ pub(super) fn objection(
 mod tests {
     use super::*;
 
-    fn identity(member: u64, directory: u128, ensemble: Option<u128>) -> Identity {
+    fn identity(member: u64, directory: u64, ensemble: Option<u128>) -> Identity {
         Identity { member: MemberId(member), directory, ensemble: ensemble.map(EnsembleId) }
     }
 
-    fn ask(connected: Option<u128>, version: u32, from: &Identity, to: u64) -> Option<String> {
+    fn ask(connected: Option<u64>, version: u32, from: &Identity, to: u64) -> Option<String> {
         let own = identity(1, 11, Some(7));
         let address = || MemberAddress { host: "localhost".to_owned(), peer_port: 2888, election_port: None };
         let members = (1..=3).map(|member| (MemberId(member), address())).collect();

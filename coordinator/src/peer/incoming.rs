@@ -22,7 +22,7 @@ struct Accepted {
     next_number: u64,
     tasks: BTreeMap<u64, JoinHandle<()>>,
     /// Which member's link each connection is, and from which data directory.
-    links: BTreeMap<u64, (MemberId, u128)>,
+    links: BTreeMap<u64, (MemberId, u64)>,
 }
 
 #[derive(Clone, Default)]
@@ -34,7 +34,7 @@ impl Shared {
     }
 
     /// The data directory behind a member's link at the moment.
-    fn directory_of(&self, member: MemberId) -> Option<u128> {
+    fn directory_of(&self, member: MemberId) -> Option<u64> {
         self.lock().links.values().find(|(linked, _)| *linked == member).map(|(_, directory)| *directory)
     }
 }
@@ -104,6 +104,8 @@ async fn serve(links: &Links, shared: &Shared, number: u64, stream: BoxStream) -
         Purpose::Snapshot { mark } => snapshots::receive(links, from.member, mark, reader, writer).await,
         Purpose::Link => {
             replace_link(shared, number, &from);
+            let greeted = links.events.send(Event::Greeted { ensemble: from.ensemble }).await;
+            greeted.map_err(|_| PeerError::MemberEnded)?;
             hear(links, from.member, reader, writer).await
         }
     }

@@ -20,7 +20,7 @@ pub(crate) use snapshots::send_snapshot;
 use crate::{
     config::members::MemberAddress,
     member::Event,
-    storage::SnapshotStore,
+    storage::Snapshots,
     types::{EnsembleId, MemberId},
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct Links {
     pub identity: Mutex<Identity>,
     pub members: BTreeMap<MemberId, MemberAddress>,
     pub events: mpsc::Sender<Event>,
-    pub snapshots: SnapshotStore,
+    pub snapshots: Snapshots,
     /// How long a peer may be silent before its link counts as broken.
     pub silence: Duration,
 }

@@ -68,7 +68,11 @@ pub(super) async fn dial(
     writer.put(&Said::Hello { version: WIRE_VERSION, from: links.identity(), to, purpose })?;
     writer.send().await?;
     match reader.next(GREETING_LIMIT_BYTES).await? {
-        Said::Welcome { identity } if identity.member == to => Ok((reader, writer)),
+        Said::Welcome { identity } if identity.member == to => {
+            let greeted = links.events.send(Event::Greeted { ensemble: identity.ensemble }).await;
+            greeted.map_err(|_| PeerError::MemberEnded)?;
+            Ok((reader, writer))
+        }
         Said::Refused { reason } => Err(PeerError::Refused(reason)),
         _ => Err(PeerError::Unexpected),
     }

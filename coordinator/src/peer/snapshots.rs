@@ -38,9 +38,9 @@ async fn transfer(links: &Links, send: SendSnapshot) -> Result<(), PeerError> {
     let patience = links.silence * PATIENCE;
     let dialled = links.runtime.timeout(patience, dial(links, send.to, address, purpose)).await;
     let (mut reader, mut writer) = dialled.map_err(|_| PeerError::Silent)??;
-    let mut snapshot = links.snapshots.open(send.mark).await?;
+    let mut snapshot = links.snapshots.read(send.mark.index).await?;
     while let Some(piece) = snapshot.next().await? {
-        writer.put(&Said::Chunk(piece.into()))?;
+        writer.put(&Said::Chunk(piece))?;
         links.runtime.timeout(patience, writer.send()).await.map_err(|_| PeerError::Silent)??;
     }
     writer.put(&Said::End { message: send.message })?;
@@ -62,13 +62,13 @@ pub(super) async fn receive(
     mut writer: FrameWriter,
 ) -> Result<(), PeerError> {
     tracing::info!(peer = %from, %mark, "receiving a snapshot");
-    let mut snapshot = links.snapshots.receive(mark).await?;
+    let mut snapshot = links.snapshots.create().await?;
     loop {
         let said = links.runtime.timeout(links.silence * PATIENCE, reader.next::<Said>(LIMIT_BYTES)).await;
         match said.map_err(|_| PeerError::Silent)?? {
             Said::Chunk(piece) => snapshot.write(&piece).await?,
             Said::End { message } if message.snapshot() == Some(mark) => {
-                snapshot.finish().await?;
+                snapshot.finish(mark).await?;
                 let told = links.events.send(Event::SnapshotReceived { message }).await;
                 told.map_err(|_| PeerError::MemberEnded)?;
                 writer.put(&Said::Taken)?;

@@ -6,7 +6,7 @@ use crate::{
     consensus::{Persist, SnapshotMark},
     observe::{Observation, Observers},
     storage::{Storage, StorageError},
-    types::{EnsembleId, Term},
+    types::EnsembleId,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -41,14 +41,19 @@ pub(super) async fn serve(
     answers: mpsc::UnboundedSender<Answer>,
     observers: Observers,
 ) {
-    let mut hard = Hard::default();
     let mut held = None;
     loop {
         let request = match held.take() {
             Some(request) => request,
             None => match requests.recv().await {
                 Some(request) => request,
-                None => return,
+                None => {
+                    // The member stops: what did not have to be durable is made so, to spare the next start work.
+                    if let Err(error) = storage.flush().await {
+                        tracing::warn!(%error, "the log's end was not made durable");
+                    }
+                    return;
+                }
             },
         };
         let result = match request {
@@ -65,7 +70,7 @@ pub(super) async fn serve(
                         }
                     }
                 }
-                persist(&mut storage, &batch, &observers, &mut hard, &answers).await
+                persist(&mut storage, batch, &observers, &answers).await
             }
             Request::Install { mark, done } => {
                 let installed = storage.install(mark).await;
@@ -83,31 +88,26 @@ pub(super) async fn serve(
     }
 }
 
-/// Term and vote as they are on the disk.
-#[derive(Default)]
-struct Hard {
-    term: Term,
-    vote: Option<crate::types::MemberId>,
-}
-
 async fn persist(
     storage: &mut Storage,
-    batch: &[Persist],
+    batch: Vec<Persist>,
     observers: &Observers,
-    hard: &mut Hard,
     answers: &mpsc::UnboundedSender<Answer>,
 ) -> Result<(), StorageError> {
-    storage.append(batch).await?;
-    if let Some(state) = batch.iter().rev().find_map(|persist| persist.hard_state) {
-        *hard = Hard { term: state.term, vote: state.vote };
-    }
-    if observers.is_listening() {
-        let entries =
-            batch.iter().flat_map(|persist| &persist.entries).map(|entry| (entry.index, entry.term));
-        let entries: Vec<(u64, u64)> = entries.collect();
-        observers.tell(|| Observation::Durable { term: hard.term, vote: hard.vote, entries: &entries });
-    }
     let ticket = batch.last().expect("a batch has at least one").ticket;
+    let entries: Vec<(u64, u64)> = if observers.is_listening() {
+        batch.iter().flat_map(|persist| &persist.entries).map(|entry| (entry.index, entry.term)).collect()
+    } else {
+        Vec::new()
+    };
+    storage.append(batch).await?;
+    let hard_state = storage.hard_state();
+    observers.tell(|| Observation::Durable {
+        term: hard_state.term,
+        vote: hard_state.vote,
+        entries: &entries,
+    });
+    // The member has ended where nobody listens.
     let _ = answers.send(Answer::Durable { ticket });
     Ok(())
 }

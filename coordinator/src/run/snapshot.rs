@@ -5,7 +5,7 @@
 use crate::{
     consensus::SnapshotMark,
     observe::Digest,
-    storage::{SnapshotStore, StorageError},
+    storage::{Snapshots, StorageError},
 };
 use sillon_runtime::{JoinHandle, Runtime};
 use tokio::sync::mpsc;
@@ -36,7 +36,7 @@ impl Saving {
     /// Begins to write a snapshot.
     pub fn begin(
         runtime: &Runtime,
-        store: SnapshotStore,
+        store: Snapshots,
         (mark, digest): (SnapshotMark, Digest),
         saved: mpsc::UnboundedSender<Saved>,
     ) -> Saving {
@@ -51,19 +51,20 @@ impl Saving {
 }
 
 async fn write(
-    store: &SnapshotStore,
+    store: &Snapshots,
     mark: SnapshotMark,
     mut pieces: mpsc::Receiver<Piece>,
 ) -> Result<bool, StorageError> {
-    let mut writer = store.create(mark).await?;
+    let mut writer = store.create().await?;
     while let Some(piece) = pieces.recv().await {
         match piece {
             Piece::Bytes(bytes) => writer.write(&bytes).await?,
             Piece::End => {
-                writer.finish().await?;
+                writer.finish(mark).await?;
                 return Ok(true);
             }
         }
     }
+    writer.abandon().await?;
     Ok(false)
 }

@@ -11,10 +11,10 @@ use crate::{
     peer::{Identity, Links, Peers},
     server::Clients,
     state::StateMachine,
-    storage::{Recovered, SnapshotStore, Storage, StorageOptions},
+    storage::{Recovered, Snapshots, Storage, StorageOptions},
     types::{MemberId, Zxid},
 };
-use sillon_runtime::{Listener, Runtime, Tasks};
+use sillon_runtime::{JoinHandle, Listener, Runtime, Tasks};
 use std::{
     future::Future,
     net::{IpAddr, Ipv4Addr, SocketAddr},
@@ -33,6 +33,7 @@ pub struct Running {
     looping: Looping,
     addresses: Vec<SocketAddr>,
     metrics_address: Option<SocketAddr>,
+    log: JoinHandle<()>,
     tasks: Tasks,
 }
 
@@ -72,12 +73,9 @@ fn resolve(address: &HostPort) -> SocketAddr {
 }
 
 /// The state that a snapshot holds.
-pub(super) async fn load(
-    store: &SnapshotStore,
-    mark: SnapshotMark,
-) -> Result<StateMachine, CoordinatorError> {
+pub(super) async fn load(store: &Snapshots, mark: SnapshotMark) -> Result<StateMachine, CoordinatorError> {
     let broken = |error| CoordinatorError::Snapshot { zxid: Zxid::of_index(mark.index), error };
-    let mut reader = store.open(mark).await?;
+    let mut reader = store.read(mark.index).await?;
     let mut restorer = StateMachine::restore();
     while let Some(piece) = reader.next().await? {
         restorer.chunk(&piece).map_err(broken)?;
@@ -98,9 +96,9 @@ impl Running {
         let sockets = Sockets::open(&runtime, &config).await?;
         let addresses = sockets.clients.iter().map(|listener| listener.local_addr()).collect();
         let metrics_address = sockets.metrics.as_ref().map(|listener| listener.local_addr());
-        let options = StorageOptions::new(config.member);
-        let (storage, recovered) =
-            Storage::open(&runtime, &config.log_directory, &config.data_directory, options).await?;
+        let options =
+            StorageOptions::new(config.data_directory.clone(), config.log_directory.clone(), config.member);
+        let (storage, recovered) = Storage::open(&runtime, &options).await?;
         let snapshots = storage.snapshots();
         let state = match recovered.snapshot {
             Some(mark) => load(&snapshots, mark).await?,
@@ -117,7 +115,7 @@ impl Running {
             identity: Mutex::new(Identity {
                 member: config.member,
                 directory: storage.directory(),
-                ensemble: storage.ensemble(),
+                ensemble: recovered.ensemble,
             }),
             members: config.members.clone(),
             events: events_sender.clone(),
@@ -127,7 +125,7 @@ impl Running {
         let member = member(&runtime, &config, &observers, recovered, state)?;
         let mut tasks = Tasks::default();
         let serving = disk::serve(storage, disk_requests, answer_sender, observers.clone());
-        tasks.push(runtime.spawn("log", serving));
+        let log = runtime.spawn("log", serving);
         if let Some(listener) = sockets.metrics {
             tasks.push(metrics::serve(&runtime, listener, scrape_sender));
         }
@@ -151,7 +149,7 @@ impl Running {
             next_tick: runtime.now(),
             runtime,
         };
-        Ok(Running { looping, addresses, metrics_address, tasks })
+        Ok(Running { looping, addresses, metrics_address, log, tasks })
     }
 
     /// The addresses on which clients are served.
@@ -174,6 +172,10 @@ impl Running {
         }
         let ended = self.looping.until(stop).await;
         drop(self.tasks);
+        // The loop has ended and with it the last who asks: the log's task finishes what it was asked, and ends.
+        if self.log.await.is_err() {
+            tracing::warn!("the log's task was cut off");
+        }
         ended
     }
 }
@@ -222,6 +224,7 @@ fn member(
         config: config.clone(),
         consensus: Box::new(consensus),
         state,
+        known_ensemble: recovered.ensemble,
         incarnation: runtime.random_u64(),
         secret,
         observers: observers.clone(),

@@ -13,6 +13,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -29,6 +30,10 @@ const MAXIMUM_OUTSTANDING: usize = 2_000;
 const MAXIMUM_OUTSTANDING_BYTES: usize = 16 * 1024 * 1024;
 /// How many bytes may wait for a client that does not read.
 const MAXIMUM_WAITING_BYTES: usize = 64 * 1024 * 1024;
+/// How much of a frame that is too long is taken in before the connection ends ...
+const MAXIMUM_LINGER_BYTES: usize = 4 * 1024 * 1024;
+/// ... and how long the next piece of it may take.
+const LINGER: Duration = Duration::from_millis(200);
 /// Four bytes of length stand in front of each frame.
 const LENGTH_BYTES: usize = 4;
 
@@ -107,10 +112,11 @@ impl Sockets {
             load: load.clone(),
             greeted: false,
         };
+        let lingering = runtime.clone();
         let read = runtime.spawn("client reader", async move {
             tokio::select! {
                 biased;
-                result = reading.run() => {
+                result = reading.run(&lingering) => {
                     if let Err(error) = result {
                         tracing::debug!(connection = number, %peer, %error, "client connection closed");
                     }
@@ -178,7 +184,32 @@ struct Reading {
 }
 
 impl Reading {
-    async fn run(mut self) -> Result<(), ReadError> {
+    async fn run(mut self, runtime: &Runtime) -> Result<(), ReadError> {
+        let result = self.read_all().await;
+        if let Err(ReadError::Length(length)) = &result {
+            self.linger(runtime, *length).await;
+        }
+        result
+    }
+
+    /// Takes in what is left of a frame that is too long, as far as that makes sense: a client whose socket is closed
+    /// while it still writes sees a broken pipe instead of the end of the connection.
+    async fn linger(&mut self, runtime: &Runtime, length: i32) {
+        let mut left = usize::try_from(length).unwrap_or(0).min(MAXIMUM_LINGER_BYTES);
+        loop {
+            left = left.saturating_sub(self.buffer.len());
+            self.buffer.clear();
+            if left == 0 {
+                return;
+            }
+            let read = runtime.timeout(LINGER, self.reader.read_buf(&mut self.buffer)).await;
+            if !matches!(read, Ok(Ok(1..))) {
+                return;
+            }
+        }
+    }
+
+    async fn read_all(&mut self) -> Result<(), ReadError> {
         loop {
             self.make_room();
             if self.reader.read_buf(&mut self.buffer).await? == 0 {

@@ -41,8 +41,10 @@ pub(super) enum Watchers {
     None,
     One(u64, Mode),
     /// At least two while they are added; may shrink to fewer, but never to none.
-    #[allow(clippy::box_collection)]
-    // The map's three words would make every path's entry larger by half.
+    #[allow(
+        clippy::box_collection,
+        reason = "the map's three words would make every path's entry larger by half"
+    )]
     Many(Box<BTreeMap<u64, Mode>>),
 }
 

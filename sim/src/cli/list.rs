@@ -95,7 +95,7 @@ fn faults() {
         "\nAt a rate:      [faults.power-loss]\n                per_minute = 2\n                duration = \"1s..5s\""
     );
     println!(
-        "\nAt a time:      [[script]]\n                at = \"3s\"\n                fault = \"power-loss\"\n                node = 0"
+        "\nAt a time:      [[script]]\n                at = \"3s\"\n                fault = \"power-loss\"\n                node = 0              # or \"c1\", a member of an ensemble"
     );
 }
 

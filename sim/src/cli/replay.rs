@@ -60,7 +60,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Done {
     let outcome = run(input, Watch::Hash);
     if arguments.json {
         let failure = outcome.failure.as_ref().map(ToString::to_string);
-        let plan: Vec<String> = plan.iter().map(ToString::to_string).collect();
+        let machines = config.machines();
+        let plan: Vec<String> = plan.iter().map(|planned| planned.line(machines)).collect();
         let value = json!({
             "scenario": scenario.name(), "seed": seed, "config": config, "plan": plan,
             "hash": format!("{:016x}", outcome.hash), "events": outcome.events, "failure": failure,
@@ -79,7 +80,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> Done {
 fn from_bundle(bundle: &Bundle, as_json: bool) -> Done {
     let (outcome, verdict) = replay_bundle(bundle);
     if as_json {
-        let plan: Vec<String> = bundle.plan.iter().map(ToString::to_string).collect();
+        let machines = bundle.config.machines();
+        let plan: Vec<String> = bundle.plan.iter().map(|planned| planned.line(machines)).collect();
         let difference = if let Verdict::Different(difference) = &verdict { Some(difference) } else { None };
         let value = json!({
             "commit": bundle.commit, "scenario": bundle.scenario_name, "seed": bundle.seed,
@@ -118,7 +120,7 @@ fn story(config: &DrawnConfig, plan: &[PlannedFault]) {
     println!("{config}");
     println!("faults      {}", if plan.is_empty() { "none" } else { "" });
     for planned in plan {
-        println!("{planned}");
+        println!("{}", planned.line(config.machines()));
     }
 }
 
@@ -135,7 +137,7 @@ fn tell(bundle: &Bundle, outcome: &RunOutcome, verdict: &Verdict) {
             }
             println!("\nThe last events before the failure:");
             for event in bundle.events.iter().rev().take(8).rev() {
-                println!("  {event}");
+                println!("  {}", event.line(&bundle.config.machines().label(event.node)));
             }
         }
         Verdict::Different(difference) => differs(difference),

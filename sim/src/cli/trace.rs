@@ -19,6 +19,7 @@ Examples:
   sillon-sim trace power-loss --seed 17 --from 3s --to 3500ms   half a second of it
   sillon-sim trace power-loss --seed 17 --node 0 --kind log     what the broker's logs did
   sillon-sim trace power-loss --seed 17 --kind fault,start,exit faults and processes
+  sillon-sim trace coordinator-crash --seed 3 --node c2         what one member of an ensemble did
 
 Columns: number of the event, simulated time, machine, kind, numbers. Lines of two runs can be compared with diff.";
 
@@ -40,9 +41,9 @@ pub(super) struct TraceArguments {
     /// Only events up to this time
     #[arg(long, value_name = "T", value_parser = duration)]
     to: Option<u64>,
-    /// Only events of these machines (the world's own events are left out)
+    /// Only events of these machines, by number or name: 0, c2 (the world's own events are left out)
     #[arg(long, value_name = "N", value_delimiter = ',')]
-    node: Vec<u32>,
+    node: Vec<String>,
     /// Only events of these kinds; `log` means all that begin with it
     #[arg(long, value_name = "K", value_delimiter = ',')]
     kind: Vec<String>,
@@ -77,17 +78,22 @@ fn input(arguments: &TraceArguments) -> Result<RunInput, Wrong> {
 
 pub(super) fn trace(arguments: &TraceArguments) -> Done {
     let input = input(arguments)?;
+    let machines = input.config.machines();
+    let node = |name: &String| {
+        let number = machines.named(name).or_else(|| name.parse().ok());
+        number.ok_or_else(|| format!("--node {name}: there is no such machine"))
+    };
     let filter = Filter {
         from_ns: arguments.from.unwrap_or(0),
         to_ns: arguments.to.unwrap_or(u64::MAX),
-        nodes: arguments.node.clone(),
+        nodes: arguments.node.iter().map(node).collect::<Result<_, _>>()?,
         kinds: arguments.kind.clone(),
     };
     let mut out = BufWriter::new(std::io::stdout());
     let sink = Box::new(move |event: &Event| {
         if filter.passes(event) {
             // A reader that has gone ends the program by SIGPIPE; a full disk shows at the end.
-            let _ = writeln!(out, "{event}");
+            let _ = writeln!(out, "{}", event.line(&machines.label(event.node)));
         }
     });
     let outcome = run(input, Watch::Show(sink));

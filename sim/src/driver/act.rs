@@ -4,6 +4,7 @@
 use super::{
     cluster::{Cluster, disk_without_faults},
     file_faults,
+    split::blocked_ways,
 };
 use crate::{
     faults::{Direction, DiskChange, Draws, Step},
@@ -17,9 +18,15 @@ const ROT_ATTEMPTS: u64 = 32;
 
 /// Carries out one step. False where it changes nothing: the machine is already so.
 pub(super) fn carry_out(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool {
+    let changed = change(world, cluster, node, step);
+    cluster.judges.conditions_changed();
+    changed
+}
+
+fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool {
     let id = NodeId(node);
     // Before the step: a power loss takes names away that explain what has been.
-    file_faults::tell(world, &cluster.oracle);
+    file_faults::tell(world, &cluster.judges);
     match step {
         Step::Kill => kill(world, cluster, node),
         Step::PowerFail => power_fail(world, cluster, node),
@@ -38,7 +45,10 @@ pub(super) fn carry_out(world: &Arc<World>, cluster: &Cluster, node: u32, step: 
             change_disk(world, cluster, id, change);
             true
         }
-        Step::FlipBits { bits, pick } => flip_bits(world, node, bits, pick),
+        Step::FlipBits { bits, pick } => {
+            let of_member = cluster.machines.is_member(node);
+            flip_bits(world, node, of_member, bits, pick)
+        }
         Step::JumpWallClock { by_ns } => {
             world.jump_wall_clock(id, by_ns / 1_000_000);
             true
@@ -59,6 +69,17 @@ pub(super) fn carry_out(world: &Arc<World>, cluster: &Cluster, node: u32, step: 
             }
             true
         }
+        Step::Split { shape, pick, direction, cut } => {
+            let nodes = world.nodes();
+            let ways = blocked_ways(&nodes, cluster.machines, node, (shape, pick), direction);
+            for (from, to) in &ways {
+                match cut {
+                    true => world.network().cut(*from, *to),
+                    false => world.network().mend(*from, *to),
+                }
+            }
+            !ways.is_empty()
+        }
         Step::ResetConnections { parts_per_million } => {
             reset_connections(world, id, parts_per_million);
             true
@@ -66,7 +87,7 @@ pub(super) fn carry_out(world: &Arc<World>, cluster: &Cluster, node: u32, step: 
     }
 }
 
-/// Ends every fault on a machine, and has its broker run.
+/// Ends every fault on a machine, and has its server run.
 pub(super) fn heal(world: &Arc<World>, cluster: &Cluster, node: u32) {
     let id = NodeId(node);
     world.resume(id);
@@ -77,6 +98,7 @@ pub(super) fn heal(world: &Arc<World>, cluster: &Cluster, node: u32) {
         world.set_drift(id, drift);
     }
     start(world, cluster, node);
+    cluster.judges.conditions_changed();
 }
 
 fn kill(world: &World, cluster: &Cluster, node: u32) -> bool {
@@ -84,7 +106,7 @@ fn kill(world: &World, cluster: &Cluster, node: u32) -> bool {
     if alive {
         world.kill(NodeId(node));
         cluster.forget(node);
-        cluster.oracle.node_stopped(node, Stop::Killed);
+        cluster.judges.node_stopped(node, Stop::Killed);
     }
     alive
 }
@@ -95,12 +117,12 @@ fn power_fail(world: &World, cluster: &Cluster, node: u32) -> bool {
         world.power_fail(NodeId(node));
         cluster.forget(node);
         // Told also where no process ran any more: what an earlier one had written is lost all the same.
-        cluster.oracle.node_stopped(node, Stop::PowerLost);
+        cluster.judges.node_stopped(node, Stop::PowerLost);
     }
     on
 }
 
-/// Starts a broker where none runs. One that was asked to stop and still runs is killed first, as a service manager
+/// Starts a server where none runs. One that was asked to stop and still runs is killed first, as a service manager
 /// does.
 fn start(world: &Arc<World>, cluster: &Cluster, node: u32) -> bool {
     if world.status(NodeId(node)).is_alive() {
@@ -139,24 +161,24 @@ fn change_disk(world: &World, cluster: &Cluster, id: NodeId, change: DiskChange)
     });
 }
 
-/// Changes stored bits of segment files. Which is decided by `pick` and by what is on the disk, and by nothing else.
-fn flip_bits(world: &World, node: u32, bits: u64, pick: u64) -> bool {
+/// Changes stored bits of a broker's segment files, or of any file of a member. Which is decided by `pick` and by what is on the disk, and by nothing else.
+fn flip_bits(world: &World, node: u32, of_member: bool, bits: u64, pick: u64) -> bool {
     let disk = world.disk(NodeId(node));
-    let segments: Vec<(String, u64)> = disk
+    let files: Vec<(String, u64)> = disk
         .files()
         .into_iter()
-        .filter(|path| path.ends_with(".log"))
+        .filter(|path| of_member || path.ends_with(".log"))
         .filter_map(|path| {
             disk.durable_length(&path).filter(|length| *length > 0).map(|length| (path, length))
         })
         .collect();
-    if segments.is_empty() {
+    if files.is_empty() {
         return false;
     }
     let mut draws = Draws::new(pick, "bit-rot");
     let mut flipped = 0;
     for _ in 0..bits * ROT_ATTEMPTS {
-        let (path, length) = draws.choose(&segments);
+        let (path, length) = draws.choose(&files);
         let (position, bit) = (draws.below(*length), draws.below(8) as u8);
         if disk.flip_bit(path, position, bit) {
             flipped += 1;

@@ -1,9 +1,9 @@
 //! The clients of a run: each on a machine of its own. Owns their machines; what they do is the workload's.
 
-use super::cluster::{Cluster, PORT, host};
+use super::{brokers::PORT, cluster::Cluster};
 use crate::{
-    scenario::DrawnConfig,
-    workload::{Role, Shared, TopicPlan, final_scan, roles, run},
+    scenario::{CLIENT_PORT, DrawnConfig, DrawnEnsemble},
+    workload::{Role, Shared, TopicPlan, coordinator, final_scan, roles, run},
     world::{NodeId, World, boot},
 };
 use std::sync::{Arc, OnceLock};
@@ -11,6 +11,12 @@ use std::sync::{Arc, OnceLock};
 /// All clients of a run.
 pub(super) struct Clients {
     world: Arc<World>,
+    of_brokers: Option<BrokerClients>,
+    of_ensemble: Option<SessionClients>,
+}
+
+/// Those that speak to brokers.
+struct BrokerClients {
     shared: Arc<Shared>,
     producers: Vec<NodeId>,
     readers: Vec<NodeId>,
@@ -18,23 +24,118 @@ pub(super) struct Clients {
     scan: Scan,
 }
 
+/// Those that speak to the ensemble.
+struct SessionClients {
+    shared: Arc<coordinator::Shared>,
+    clients: Vec<NodeId>,
+    auditor: NodeId,
+    audit: Scan,
+}
+
 /// The scan at the end, under way or done.
 #[derive(Clone, Default)]
-pub(super) struct Scan(Arc<OnceLock<Result<(), String>>>);
+struct Scan(Arc<OnceLock<Result<(), String>>>);
 
-impl Scan {
-    /// What has come of it; nothing while it is under way.
-    pub fn result(&self) -> Option<&Result<(), String>> {
-        self.0.get()
-    }
+/// What could not be read at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// The brokers' partitions.
+    Partitions(String),
+    /// The ensemble's tree.
+    Tree(String),
 }
 
 impl Clients {
     /// Adds the machines. Nothing runs yet.
     pub fn new(world: &Arc<World>, cluster: &Arc<Cluster>) -> Clients {
+        let of_brokers = BrokerClients::new(world, cluster);
+        let ensemble = cluster.config.ensemble.as_ref();
+        let of_ensemble = ensemble.and_then(|ensemble| SessionClients::new(world, cluster, ensemble));
+        Clients { world: world.clone(), of_brokers, of_ensemble }
+    }
+
+    /// All but the scans begin.
+    pub fn start(&self) {
+        let of_brokers =
+            self.of_brokers.iter().flat_map(|clients| clients.producers.iter().chain(&clients.readers));
+        let of_ensemble = self.of_ensemble.iter().flat_map(|clients| &clients.clients);
+        for client in of_brokers.chain(of_ensemble) {
+            self.world.start(*client);
+        }
+    }
+
+    /// Producers make no new batches, and session clients end.
+    pub fn stop_producing(&self) {
+        if let Some(clients) = &self.of_brokers {
+            clients.shared.stop_producing();
+        }
+        if let Some(clients) = &self.of_ensemble {
+            clients.shared.stop();
+        }
+    }
+
+    /// A producer that has batches whose fate it does not know yet, or a session client that has not ended.
+    pub fn busy_producer(&self) -> Option<NodeId> {
+        let producer = self.of_brokers.as_ref().and_then(|clients| self.busy(&clients.producers));
+        producer.or_else(|| self.of_ensemble.as_ref().and_then(|clients| self.busy(&clients.clients)))
+    }
+
+    /// Everything is read once more.
+    pub fn begin_final_scan(&self) {
+        if let Some(clients) = &self.of_brokers {
+            self.world.start(clients.scanner);
+        }
+        if let Some(clients) = &self.of_ensemble {
+            self.world.start(clients.auditor);
+        }
+    }
+
+    /// What has come of reading everything; nothing while it is under way.
+    pub fn final_scan(&self) -> Option<Result<(), Unreadable>> {
+        if let Some(clients) = &self.of_brokers
+            && let Err(text) = clients.scan.0.get()?
+        {
+            return Some(Err(Unreadable::Partitions(text.clone())));
+        }
+        if let Some(clients) = &self.of_ensemble
+            && let Err(text) = clients.audit.0.get()?
+        {
+            return Some(Err(Unreadable::Tree(text.clone())));
+        }
+        Some(Ok(()))
+    }
+
+    /// That the scan does not end.
+    pub fn endless_scan(&self) -> Unreadable {
+        let text = "the scan does not end".to_string();
+        let of_brokers = self.of_brokers.as_ref().filter(|clients| clients.scan.0.get().is_none());
+        if of_brokers.is_some() { Unreadable::Partitions(text) } else { Unreadable::Tree(text) }
+    }
+
+    /// All clients end.
+    pub fn stop(&self) {
+        if let Some(clients) = &self.of_brokers {
+            clients.shared.stop();
+        }
+    }
+
+    /// A client that has not ended.
+    pub fn busy_client(&self) -> Option<NodeId> {
+        let reader = self.of_brokers.as_ref().and_then(|clients| self.busy(&clients.readers));
+        self.busy_producer().or(reader)
+    }
+
+    fn busy(&self, clients: &[NodeId]) -> Option<NodeId> {
+        clients.iter().copied().find(|client| self.world.status(*client).is_alive())
+    }
+}
+
+impl BrokerClients {
+    fn new(world: &Arc<World>, cluster: &Arc<Cluster>) -> Option<BrokerClients> {
         let config = &cluster.config;
-        let brokers = (0..config.brokers).map(|node| (host(node), PORT)).collect();
-        let (oracle, events_news) = (cluster.oracle.clone(), cluster.news.clone());
+        let oracle = cluster.judges.brokers.clone()?;
+        let brokers = (0..config.brokers).map(|node| (cluster.machines.name(node), PORT)).collect();
+        let events_news = cluster.news.clone();
         let events = Arc::new(move |event| {
             oracle.client_event(event);
             if oracle.first_violation().is_some() {
@@ -62,44 +163,52 @@ impl Clients {
             }
         });
         let scanner = world.add_node("scanner", program);
-        Clients { world: world.clone(), shared, producers, readers, scanner, scan }
+        Some(BrokerClients { shared, producers, readers, scanner, scan })
     }
+}
 
-    /// All but the scan begin.
-    pub fn start(&self) {
-        for client in self.producers.iter().chain(&self.readers) {
-            self.world.start(*client);
-        }
-    }
-
-    /// Producers make no new batches.
-    pub fn stop_producing(&self) {
-        self.shared.stop_producing();
-    }
-
-    /// A producer that has batches whose fate it does not know yet.
-    pub fn busy_producer(&self) -> Option<NodeId> {
-        self.busy(&self.producers)
-    }
-
-    /// Everything is read once more.
-    pub fn begin_final_scan(&self) -> Scan {
-        self.world.start(self.scanner);
-        self.scan.clone()
-    }
-
-    /// All clients end.
-    pub fn stop(&self) {
-        self.shared.stop();
-    }
-
-    /// A client that has not ended.
-    pub fn busy_client(&self) -> Option<NodeId> {
-        self.busy(&self.producers).or_else(|| self.busy(&self.readers))
-    }
-
-    fn busy(&self, clients: &[NodeId]) -> Option<NodeId> {
-        clients.iter().copied().find(|client| self.world.status(*client).is_alive())
+impl SessionClients {
+    fn new(world: &Arc<World>, cluster: &Arc<Cluster>, ensemble: &DrawnEnsemble) -> Option<SessionClients> {
+        let oracle = cluster.judges.ensemble.clone()?;
+        let machines = cluster.machines;
+        let members = (machines.brokers..machines.count())
+            .map(|node| (machines.member_id(node), machines.name(node), CLIENT_PORT))
+            .collect();
+        let news = cluster.news.clone();
+        let of_world = Arc::downgrade(world);
+        let events = Arc::new(move |event| {
+            if let Some(world) = of_world.upgrade() {
+                super::session_trace::trace(&world, &event);
+            }
+            oracle.client_event(event);
+            if oracle.first_violation().is_some() {
+                news.notify_one();
+            }
+        });
+        // Streams of decisions are numbered over all clients of a run.
+        let first_stream = match machines.brokers {
+            0 => 0,
+            _ => cluster.config.workload.producers + cluster.config.workload.readers,
+        };
+        let shared = coordinator::Shared::new(ensemble.sessions.clone(), members, first_stream, events);
+        let client = |number: u32| {
+            let (shared, decisions) = (shared.clone(), world.decisions().clone());
+            let program =
+                boot(move |runtime| coordinator::run(runtime, number, shared.clone(), decisions.clone()));
+            world.add_node(&format!("session-{number}"), program)
+        };
+        let clients = (0..ensemble.sessions.clients).map(client).collect();
+        let audit = Scan::default();
+        let (result, audited, decisions) = (audit.clone(), shared.clone(), world.decisions().clone());
+        let program = boot(move |runtime| {
+            let (result, audited, decisions) = (result.clone(), audited.clone(), decisions.clone());
+            async move {
+                // Nobody else sets it: the auditor is started once.
+                let _ = result.0.set(coordinator::audit(runtime, audited, decisions).await);
+            }
+        });
+        let auditor = world.add_node("auditor", program);
+        Some(SessionClients { shared, clients, auditor, audit })
     }
 }
 

@@ -1,44 +1,35 @@
-//! The brokers of a run: how each is configured, boots and ends. Owns their lives; what strikes them is in `act`.
+//! The servers of a run: how each is started, asked to stop and ends. Owns their lives; what a server is made of is in
+//! `brokers` and `members`, what strikes them in `act`.
 
-use super::{disks::WorldDisks, ear::Ear, file_faults};
+use super::{brokers, conditions::MembersWorld, file_faults, judges::Judges, members};
 use crate::{
-    oracle::{Contract, Oracle, Stop},
+    faults::{Machines, PlannedFault},
+    oracle::Stop,
     scenario::DrawnConfig,
-    world::{
-        Boot, DiskFaults, LinkProfile, NetworkConfig, NodeId, Retention, World, WorldConfig, boot, now_ns,
-    },
+    world::{DiskFaults, LinkProfile, NetworkConfig, NodeId, Retention, World, WorldConfig, now_ns},
 };
-use sillon_broker::{config::BrokerConfig, observe::Observers};
-use sillon_runtime::Runtime;
-use std::{
-    fmt::Write,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use tokio::sync::{Notify, oneshot};
 
-/// Where each broker keeps its logs.
-pub(super) const LOG_DIRECTORY: &str = "/data";
-/// Where each broker listens.
-pub(super) const PORT: u16 = 9092;
-
-/// The brokers of a run.
+/// The servers of a run.
 pub(super) struct Cluster {
     pub world: Weak<World>,
-    pub oracle: Arc<Oracle>,
+    pub judges: Arc<Judges>,
     pub config: DrawnConfig,
+    pub machines: Machines,
     /// Told when something happened that the director of the run has to look at.
     pub news: Arc<Notify>,
-    brokers: Mutex<Vec<Broker>>,
+    servers: Mutex<Vec<Server>>,
 }
 
 #[derive(Default)]
-struct Broker {
+struct Server {
     stop: Option<oneshot::Sender<()>>,
     asked_to_stop: bool,
     exits: Vec<Exit>,
 }
 
-/// How a process of a broker ended by itself.
+/// How a process of a server ended by itself.
 #[derive(Clone, Debug)]
 pub(super) struct Exit {
     pub node: u32,
@@ -51,19 +42,26 @@ pub(super) struct Exit {
 
 impl Cluster {
     /// Adds the machines. Nothing runs yet.
-    pub fn new(world: &Arc<World>, config: &DrawnConfig) -> Arc<Cluster> {
-        let oracle = Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config));
-        let brokers = (0..config.brokers).map(|_| Broker::default()).collect();
+    pub fn new(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Arc<Cluster> {
+        let machines = config.machines();
+        let of_brokers = (machines.brokers > 0).then(|| brokers::oracle(world, config));
+        let members_world = MembersWorld::of(world, config);
+        let of_members = config.ensemble.as_ref().map(|ensemble| members::oracle(&members_world, config, ensemble, plan));
         let cluster = Arc::new(Cluster {
             world: Arc::downgrade(world),
-            oracle,
+            judges: Judges::new(machines, of_brokers, of_members, members_world),
             config: config.clone(),
+            machines,
             news: Arc::default(),
-            brokers: Mutex::new(brokers),
+            servers: Mutex::new((0..machines.count()).map(|_| Server::default()).collect()),
         });
-        for (index, clock) in (0..config.brokers).zip(&config.clocks) {
-            let node = world.add_node(&host(index), cluster.program(index));
-            assert_eq!(node, NodeId(index), "brokers are the first machines");
+        for (index, clock) in (0..machines.count()).zip(&config.clocks) {
+            let program = match &config.ensemble {
+                Some(ensemble) if machines.is_member(index) => members::program(&cluster, ensemble, index),
+                _ => brokers::program(&cluster, index),
+            };
+            let node = world.add_node(&machines.name(index), program);
+            assert_eq!(node, NodeId(index), "servers are the first machines");
             if clock.wall_offset_ns != 0 {
                 world.jump_wall_clock(node, clock.wall_offset_ns / 1_000_000);
             }
@@ -74,53 +72,27 @@ impl Cluster {
         cluster
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Broker>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<Server>> {
         // A run has one thread; a panic elsewhere in it leaves nothing half-made here.
-        self.brokers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What runs on a broker's machine.
-    fn program(self: &Arc<Cluster>, node: u32) -> Boot {
-        let (config, _warnings) = BrokerConfig::from_properties(&properties(&self.config, node), "scenario")
-            .expect("the scenario's properties were checked when it was read");
-        let cluster = Arc::downgrade(self);
-        boot(move |runtime| {
-            let (cluster, config) = (cluster.clone(), config.clone());
-            async move {
-                if let Some(cluster) = cluster.upgrade() {
-                    cluster.serve(node, runtime, config).await;
-                }
-            }
-        })
-    }
-
-    async fn serve(&self, node: u32, runtime: Runtime, config: BrokerConfig) {
-        let Some(world) = self.world.upgrade() else { return };
+    /// A process begins: what it is to wait for until it is asked to stop.
+    pub fn begin(&self, node: u32) -> impl Future<Output = ()> + Send + use<> {
         let (stop, stopped) = oneshot::channel();
         self.lock()[node as usize].stop = Some(stop);
-        let ear = Ear {
-            world: self.world.clone(),
-            node: NodeId(node),
-            incarnation: world.incarnations(NodeId(node)),
-            oracle: self.oracle.clone(),
-            inner: self.oracle.observer(node),
-            violated: self.news.clone(),
-        };
-        drop(world);
-        let asked = async move {
+        async move {
             // The sender goes away only with the process itself.
             let _ = stopped.await;
-        };
-        let result = sillon_broker::run(runtime, config, Observers::new(Arc::new(ear)), asked).await;
-        self.exited(node, result.err().map(|error| error.to_string()));
+        }
     }
 
     /// A process ended by itself, and knows how.
-    fn exited(&self, node: u32, error: Option<String>) {
+    pub fn exited(&self, node: u32, error: Option<String>) {
         let asked = {
-            let broker = &mut self.lock()[node as usize];
-            broker.stop = None;
-            broker.asked_to_stop
+            let server = &mut self.lock()[node as usize];
+            server.stop = None;
+            server.asked_to_stop
         };
         let stop = if error.is_none() { Stop::Controlled } else { Stop::Failed };
         if let Some(world) = self.world.upgrade() {
@@ -129,30 +101,30 @@ impl Cluster {
             });
         }
         if let Some(world) = self.world.upgrade() {
-            file_faults::tell(&world, &self.oracle);
+            file_faults::tell(&world, &self.judges);
         }
-        self.oracle.node_stopped(node, stop);
+        self.judges.node_stopped(node, stop);
         self.lock()[node as usize].exits.push(Exit { node, at_ns: now_ns(), asked, error });
         self.news.notify_one();
     }
 
-    /// Asks a broker to stop, as SIGTERM does. False where it was asked already, or does not run.
+    /// Asks a server to stop, as SIGTERM does. False where it was asked already, or does not run.
     pub fn ask_to_stop(&self, node: u32) -> bool {
-        let broker = &mut self.lock()[node as usize];
-        let asked = broker.stop.take().is_some_and(|stop| stop.send(()).is_ok());
-        broker.asked_to_stop |= asked;
+        let server = &mut self.lock()[node as usize];
+        let asked = server.stop.take().is_some_and(|stop| stop.send(()).is_ok());
+        server.asked_to_stop |= asked;
         asked
     }
 
-    /// Whether a broker that runs was asked to stop.
+    /// Whether a server that runs was asked to stop.
     pub fn was_asked_to_stop(&self, node: u32) -> bool {
         self.lock()[node as usize].asked_to_stop
     }
 
-    /// Starts a broker on a machine where nothing runs.
+    /// Starts a server on a machine where nothing runs.
     pub fn start(&self, world: &Arc<World>, node: u32) {
         self.lock()[node as usize].asked_to_stop = false;
-        self.oracle.node_starting(node);
+        self.judges.node_starting(node);
         world.start(NodeId(node));
     }
 
@@ -164,27 +136,8 @@ impl Cluster {
 
     /// How processes have ended by themselves since this was last asked.
     pub fn take_exits(&self) -> Vec<Exit> {
-        self.lock().iter_mut().flat_map(|broker| std::mem::take(&mut broker.exits)).collect()
+        self.lock().iter_mut().flat_map(|server| std::mem::take(&mut server.exits)).collect()
     }
-}
-
-/// The host name of a broker's machine.
-pub(super) fn host(node: u32) -> String {
-    format!("n{node}")
-}
-
-fn properties(config: &DrawnConfig, node: u32) -> String {
-    let mut text = String::new();
-    let mut set =
-        |name: &str, value: &str| writeln!(text, "{name}={value}").expect("a string takes everything");
-    for (name, value) in &config.broker_properties {
-        set(name, value);
-    }
-    set("broker.id", &node.to_string());
-    set("listeners", &format!("PLAINTEXT://0.0.0.0:{PORT}"));
-    set("advertised.listeners", &format!("PLAINTEXT://{}:{PORT}", host(node)));
-    set("log.dirs", LOG_DIRECTORY);
-    text
 }
 
 /// The world that a configuration asks for.
@@ -214,24 +167,5 @@ pub(super) fn disk_without_faults(config: &DrawnConfig) -> DiskFaults {
         write_latency_us: us(disk.write_latency_ns),
         sync_latency_us: us(disk.sync_latency_ns),
         ..DiskFaults::default()
-    }
-}
-
-/// What the brokers of a configuration promise.
-fn contract(config: &DrawnConfig) -> Contract {
-    let topic = |name: &str| config.topics.properties.get(name).map(String::as_str);
-    let broker = |name: &str| config.broker_properties.get(name).map(String::as_str);
-    let value = |of_topic: &str, of_broker: &str| topic(of_topic).or(broker(of_broker)).map(str::to_string);
-    let flush = value("flush.messages", "log.flush.interval.messages");
-    let compression = value("compression.type", "compression.type");
-    let timestamps = value("message.timestamp.type", "log.message.timestamp.type");
-    Contract {
-        log_directory: LOG_DIRECTORY.into(),
-        flush_every_message: flush.as_deref() == Some("1"),
-        stored_as_sent: compression.as_deref().is_none_or(|codec| codec == "producer")
-            && timestamps.as_deref().is_none_or(|kind| kind == "CreateTime"),
-        produce_within_ns: config.liveness_ns / 2,
-        catch_up_within_ns: config.liveness_ns,
-        ..Contract::default()
     }
 }

@@ -1,10 +1,7 @@
 //! What a broker tells: into the trace and to the oracle, as long as its process lives. Owns the words of the trace.
 
-use super::file_faults;
-use crate::{
-    oracle::Oracle,
-    world::{NodeId, World},
-};
+use super::{file_faults, judges::Judges};
+use crate::world::{NodeId, World};
 use sillon_broker::{
     observe::{Observation, Observer},
     types::TopicPartition,
@@ -17,7 +14,7 @@ pub(super) struct Ear {
     pub world: Weak<World>,
     pub node: NodeId,
     pub incarnation: u64,
-    pub oracle: Arc<Oracle>,
+    pub judges: Arc<Judges>,
     pub inner: Arc<dyn Observer>,
     /// Told when the oracle has found something.
     pub violated: Arc<Notify>,
@@ -31,9 +28,9 @@ impl Observer for Ear {
             return;
         }
         trace(&world, self.node, &observation);
-        file_faults::tell(&world, &self.oracle);
+        file_faults::tell(&world, &self.judges);
         self.inner.observe(observation);
-        if self.oracle.first_violation().is_some() {
+        if self.judges.first_violation().is_some() {
             self.violated.notify_one();
         }
     }

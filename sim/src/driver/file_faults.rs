@@ -1,22 +1,25 @@
 //! What disks really did wrong, told to the oracle in its words. Owns the translation.
 
+use super::judges::Judges;
 use crate::{
-    oracle::{DiskFault, Oracle},
+    oracle::DiskFault,
     world::{FaultKind, FileFault, PAGE_BYTES, World},
 };
 use std::path::PathBuf;
 
 /// Tells the oracle what has struck since the last call. To be called before anything that such a fault explains is
-/// told: each fact of a broker, each end and start of a process.
-pub(super) fn tell(world: &World, oracle: &Oracle) {
+/// told: each fact of a server, each end and start of a process.
+pub(super) fn tell(world: &World, judges: &Judges) {
     for fault in world.take_file_faults() {
+        let is_damage = matches!(fault.kind, FaultKind::BitRot | FaultKind::MisdirectedWrite);
+        judges.disk_struck(fault.node.0, is_damage);
         let inode = fault.field("inode").unwrap_or(0);
         let Some(file) = world.disk(fault.node).path_of(inode).map(PathBuf::from) else {
             // A directory, or a file that has no name any more: it explains nothing about a log.
             continue;
         };
         for told in translate(&fault, &file) {
-            oracle.disk_fault(fault.node.0, told);
+            judges.disk_fault(fault.node.0, told);
         }
     }
 }

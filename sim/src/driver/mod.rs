@@ -1,11 +1,11 @@
-//! One run: a world is built, brokers boot in it, clients work, faults strike, the oracle judges.
+//! One run: a world is built, servers boot in it, clients work, faults strike, the oracle judges.
 //!
 //! ```text
 //!   RunInput (config, plan, seeds or tape)
 //!      └─ run ── thread of its own ── World
-//!            cluster   brokers: boot, exit, what they tell
+//!            cluster   servers: start, exit     brokers, members   what each is made of and tells (ear)
 //!            agenda    what happens when          act   carries out one step
-//!            clients   the workload
+//!            clients   the workload             judges             who is told what
 //!            phases    safety ─► heal ─► liveness ─► final check
 //!      └─► RunOutcome (hash, counts, verdict; tape and events where asked for)
 //! ```
@@ -14,17 +14,23 @@
 
 mod act;
 mod agenda;
+mod brokers;
 mod clients;
 mod cluster;
+mod conditions;
 mod disks;
 mod ear;
 mod file_faults;
+mod judges;
+mod members;
 mod phases;
+mod session_trace;
+mod split;
 
 use crate::{
     decisions::{Decisions, Divergence, Tape},
     faults::{FaultKind, PlannedFault},
-    oracle::{Invariant, Statistics, Violation},
+    oracle::{Invariant, Statistics, Violation, coordinator::CoordinatorStatistics},
     scenario::DrawnConfig,
     world::{self, Event, Retention, Sink, World, now_ns, run_seeded},
 };
@@ -90,8 +96,8 @@ pub enum Failure {
     Panic {
         /// When, in nanoseconds of simulated time.
         at_ns: u64,
-        /// On which machine.
-        node: u32,
+        /// On which machine, by its host name.
+        machine: String,
         /// The task, the place and the message.
         text: String,
     },
@@ -99,8 +105,17 @@ pub enum Failure {
     Broker {
         /// When, in nanoseconds of simulated time.
         at_ns: u64,
-        /// On which machine.
-        node: u32,
+        /// On which machine, by its host name.
+        machine: String,
+        /// What it did.
+        text: String,
+    },
+    /// A member of the ensemble did, or ended with an error that nothing explains.
+    Member {
+        /// When, in nanoseconds of simulated time.
+        at_ns: u64,
+        /// On which machine, by its host name.
+        machine: String,
         /// What it did.
         text: String,
     },
@@ -118,6 +133,7 @@ impl Failure {
             Failure::Violation(violation) => violation.invariant.name(),
             Failure::Panic { .. } => "panic",
             Failure::Broker { .. } => "broker",
+            Failure::Member { .. } => "member",
             Failure::Simulator { .. } => "simulator",
         }
     }
@@ -128,11 +144,10 @@ impl fmt::Display for Failure {
         let at = |ns: u64| ns as f64 / 1e9;
         match self {
             Failure::Violation(violation) => violation.fmt(f),
-            Failure::Panic { at_ns, node, text } => {
-                write!(f, "panic at {:.6} s on n{node}: {text}", at(*at_ns))
-            }
-            Failure::Broker { at_ns, node, text } => {
-                write!(f, "broker at {:.6} s on n{node}: {text}", at(*at_ns))
+            Failure::Panic { at_ns, machine, text }
+            | Failure::Broker { at_ns, machine, text }
+            | Failure::Member { at_ns, machine, text } => {
+                write!(f, "{} at {:.6} s on {machine}: {text}", self.name(), at(*at_ns))
             }
             Failure::Simulator { text } => write!(f, "simulator: {text}"),
         }
@@ -160,6 +175,8 @@ pub struct RunOutcome {
     pub evaluations: BTreeMap<Invariant, u64>,
     /// How much happened.
     pub statistics: Statistics,
+    /// How much happened in the ensemble.
+    pub ensemble: CoordinatorStatistics,
     /// What was promised and lost as it may be, in words.
     pub out_of_contract: Vec<String>,
     /// Why it failed.
@@ -186,6 +203,7 @@ pub fn run(input: RunInput, watch: Watch) -> RunOutcome {
         effects: BTreeMap::new(),
         evaluations: BTreeMap::new(),
         statistics: Statistics::default(),
+        ensemble: CoordinatorStatistics::default(),
         out_of_contract: Vec::new(),
         failure: Some(Failure::Simulator { text: panic.to_string() }),
         tape: Tape::default(),
@@ -215,9 +233,10 @@ async fn whole_run(input: RunInput, watch: Watch) -> RunOutcome {
         cpu_ns: thread_cpu_ns() - cpu_before_ns,
         faults: finished.faults,
         effects: world.fault_counts(),
-        evaluations: finished.oracle.evaluations(),
-        statistics: finished.oracle.statistics(),
-        out_of_contract: finished.oracle.out_of_contract(),
+        evaluations: finished.judges.evaluations(),
+        statistics: finished.judges.statistics(),
+        ensemble: finished.judges.ensemble_statistics(),
+        out_of_contract: finished.judges.out_of_contract(),
         failure: finished.failure,
         tape: decisions.tape(),
         trace: trace.events(),

@@ -4,13 +4,14 @@ use super::{
     Failure,
     act::{carry_out, heal},
     agenda::{Agenda, Due},
-    clients::Clients,
+    clients::{Clients, Unreadable},
     cluster::{Cluster, Exit},
     file_faults,
+    judges::Judges,
 };
 use crate::{
     faults::{FaultKind, PlannedFault, Step},
-    oracle::{Invariant, Oracle},
+    oracle::Invariant,
     scenario::DrawnConfig,
     world::{self, NodeId, Status, World, now_ns, sleep_until_ns},
 };
@@ -20,7 +21,7 @@ const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MILLISECOND;
 /// How often the run is looked at where nothing calls for it.
 const TICK_NS: u64 = 100 * MILLISECOND;
-/// After how long a broker that failed is started again, as a service manager does.
+/// After how long a server that failed is started again, as a service manager does.
 const RESTART_DELAY_NS: u64 = SECOND;
 /// The shortest liveness phase, so that there is some work without faults.
 const LIVENESS_LEAST_NS: u64 = 2 * SECOND;
@@ -28,19 +29,21 @@ const LIVENESS_LEAST_NS: u64 = 2 * SECOND;
 const STOP_LIMIT_NS: u64 = 30 * SECOND;
 /// How long the scan at the end may take; a partition that cannot be read ends it earlier, with its name.
 const SCAN_LIMIT_NS: u64 = 3_600 * SECOND;
+/// What does not hold where the ensemble's tree cannot be read after healing.
+const ENSEMBLE_SERVES: Invariant = Invariant::K15;
 /// How long clients may take to end once they have nothing to do.
 const CLIENT_LIMIT_NS: u64 = 30 * SECOND;
 
 /// What the phases have come to.
 pub(super) struct Finished {
-    pub oracle: Arc<Oracle>,
+    pub judges: Arc<Judges>,
     pub faults: BTreeMap<FaultKind, u64>,
     pub failure: Option<Failure>,
 }
 
 /// Runs all phases, or up to the first failure.
 pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Finished {
-    let cluster = Cluster::new(world, config);
+    let cluster = Cluster::new(world, config, plan);
     let clients = Clients::new(world, &cluster);
     let mut director =
         Director { world, cluster, agenda: Agenda::default(), faults: BTreeMap::new(), stopping: false };
@@ -49,7 +52,7 @@ pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[Planne
         // Part of the trace, so that a replay compares it too.
         world.event_with_detail(NodeId::WORLD, "failure", &[], || failure.to_string());
     }
-    Finished { oracle: director.cluster.oracle.clone(), faults: director.faults, failure }
+    Finished { judges: director.cluster.judges.clone(), faults: director.faults, failure }
 }
 
 struct Director<'a> {
@@ -57,7 +60,7 @@ struct Director<'a> {
     cluster: Arc<Cluster>,
     agenda: Agenda,
     faults: BTreeMap<FaultKind, u64>,
-    /// All faults are over, and brokers have been asked to stop for good.
+    /// All faults are over, and servers have been asked to stop for good.
     stopping: bool,
 }
 
@@ -66,8 +69,9 @@ type Passed<T = ()> = Result<T, Failure>;
 impl Director<'_> {
     async fn all_phases(&mut self, clients: &Clients, plan: &[PlannedFault]) -> Passed {
         let config = self.cluster.config.clone();
+        let servers = self.cluster.machines.count();
         self.enter("safety");
-        for node in 0..config.brokers {
+        for node in 0..servers {
             self.cluster.start(self.world, node);
         }
         clients.start();
@@ -78,18 +82,19 @@ impl Director<'_> {
         self.enter("heal");
         self.agenda.clear();
         self.world.network().mend_all();
-        for node in 0..config.brokers {
+        for node in 0..servers {
             heal(self.world, &self.cluster, node);
         }
         self.until(now_ns() + config.heal_ns, |_| false).await?;
 
         self.enter("liveness");
-        let oracle = self.cluster.oracle.clone();
-        oracle.healed();
-        let (least_ns, most_ns) = (now_ns() + LIVENESS_LEAST_NS, now_ns() + config.liveness_ns + SECOND);
-        let converged = |oracle: &Oracle| {
-            oracle.check_liveness();
-            now_ns() >= least_ns && oracle.converged()
+        self.cluster.judges.healed();
+        // Whether an ensemble comes to rest shows only in the long run.
+        let least_ns = if config.ensemble.is_some() { config.liveness_ns } else { LIVENESS_LEAST_NS };
+        let (least_ns, most_ns) = (now_ns() + least_ns, now_ns() + config.liveness_ns + SECOND);
+        let converged = |judges: &Judges| {
+            judges.check_liveness();
+            now_ns() >= least_ns && judges.converged()
         };
         self.until(most_ns, converged).await?;
 
@@ -100,43 +105,52 @@ impl Director<'_> {
     /// Everything is read once more, and clients and brokers stop as they should.
     async fn final_check(&mut self, clients: &Clients) -> Passed {
         clients.stop_producing();
-        let patience_ns = self.cluster.config.workload.delivery_timeout_ns + CLIENT_LIMIT_NS;
+        let config = &self.cluster.config;
+        let delivery_ns = if config.brokers > 0 { config.workload.delivery_timeout_ns } else { 0 };
+        let session_ns = config.ensemble.as_ref().map_or(0, |ensemble| ensemble.sessions.timeout_ns);
+        let patience_ns = delivery_ns.max(2 * session_ns) + CLIENT_LIMIT_NS;
         self.until(now_ns() + patience_ns, |_| clients.busy_producer().is_none()).await?;
         if let Some(producer) = clients.busy_producer() {
             return Err(self.simulator(format!("{} does not end", self.world.name(producer))));
         }
-        let scan = clients.begin_final_scan();
-        self.until(now_ns() + SCAN_LIMIT_NS, |_| scan.result().is_some()).await?;
-        match scan.result() {
-            Some(Ok(())) => {}
-            Some(Err(text)) => return Err(self.unreadable(text)),
-            None => return Err(self.unreadable("the scan does not end")),
+        clients.begin_final_scan();
+        self.until(now_ns() + SCAN_LIMIT_NS, |_| clients.final_scan().is_some()).await?;
+        if let Err(unreadable) = clients.final_scan().unwrap_or_else(|| Err(clients.endless_scan())) {
+            return Err(self.unreadable(unreadable));
         }
         clients.stop();
         self.until(now_ns() + CLIENT_LIMIT_NS, |_| clients.busy_client().is_none()).await?;
         if let Some(client) = clients.busy_client() {
             return Err(self.simulator(format!("{} does not end", self.world.name(client))));
         }
-        self.stop_brokers().await?;
-        self.cluster.oracle.finish();
+        self.stop_servers().await?;
+        self.cluster.judges.finish();
         self.look()
     }
 
-    async fn stop_brokers(&mut self) -> Passed {
+    async fn stop_servers(&mut self) -> Passed {
         self.stopping = true;
-        let brokers = self.cluster.config.brokers;
-        for node in 0..brokers {
+        let servers = self.cluster.machines.count();
+        for node in 0..servers {
             carry_out(self.world, &self.cluster, node, Step::Stop);
         }
         let world = self.world.clone();
-        let stopped = move |_: &Oracle| (0..brokers).all(|node| !world.status(NodeId(node)).is_alive());
+        let stopped = move |_: &Judges| (0..servers).all(|node| !world.status(NodeId(node)).is_alive());
         self.until(now_ns() + STOP_LIMIT_NS, stopped).await?;
-        match (0..brokers).find(|node| self.world.status(NodeId(*node)) != Status::Exited) {
+        match (0..servers).find(|node| self.world.status(NodeId(*node)) != Status::Exited) {
             None => Ok(()),
             Some(node) => {
                 let text = format!("has not stopped {} s after it was asked to", STOP_LIMIT_NS / SECOND);
-                Err(Failure::Broker { at_ns: now_ns(), node, text })
+                Err(self.server_failed(node, now_ns(), text))
             }
+        }
+    }
+
+    fn server_failed(&self, node: u32, at_ns: u64, text: String) -> Failure {
+        let machine = self.cluster.machines.name(node);
+        match self.cluster.machines.is_member(node) {
+            true => Failure::Member { at_ns, machine, text },
+            false => Failure::Broker { at_ns, machine, text },
         }
     }
 
@@ -144,13 +158,26 @@ impl Director<'_> {
         Failure::Simulator { text: format!("at {:.3} s: {text}", now_ns() as f64 / 1e9) }
     }
 
-    /// All is healed, and yet not everything can be read: no consumer could reach the end.
-    fn unreadable(&self, text: &str) -> Failure {
-        let oracle = &self.cluster.oracle;
-        oracle.report(Invariant::I50, format!("the scan at the end: {text}"));
-        match oracle.first_violation() {
+    /// All is healed, and yet not everything can be read: no consumer could reach the end, no session is served.
+    fn unreadable(&self, unreadable: Unreadable) -> Failure {
+        let judges = &self.cluster.judges;
+        let text = match unreadable {
+            Unreadable::Partitions(text) => {
+                if let Some(oracle) = &judges.brokers {
+                    oracle.report(Invariant::I50, format!("the scan at the end: {text}"));
+                }
+                text
+            }
+            Unreadable::Tree(text) => {
+                if let Some(oracle) = &judges.ensemble {
+                    oracle.report(ENSEMBLE_SERVES, format!("the scan at the end: {text}"));
+                }
+                text
+            }
+        };
+        match judges.first_violation() {
             Some(violation) => Failure::Violation(violation),
-            None => self.simulator(text.to_string()),
+            None => self.simulator(text),
         }
     }
 
@@ -162,14 +189,15 @@ impl Director<'_> {
     }
 
     /// Lets the run go on until `end_ns`, or until `done`; carries out what is due meanwhile.
-    async fn until(&mut self, end_ns: u64, mut done: impl FnMut(&Oracle) -> bool) -> Passed {
+    async fn until(&mut self, end_ns: u64, mut done: impl FnMut(&Judges) -> bool) -> Passed {
         let news = self.cluster.news.clone();
         loop {
+            self.cluster.judges.look();
             while let Some(due) = self.agenda.take_due(now_ns()) {
                 self.carry_out(due);
             }
             self.look()?;
-            if now_ns() >= end_ns || done(&self.cluster.oracle) {
+            if now_ns() >= end_ns || done(&self.cluster.judges) {
                 return self.look();
             }
             let wake_ns = self.agenda.next_ns().unwrap_or(u64::MAX).min(now_ns() + TICK_NS).min(end_ns);
@@ -188,9 +216,9 @@ impl Director<'_> {
         }
     }
 
-    /// Looks whether anything has failed, and has failed brokers started again.
+    /// Looks whether anything has failed, and has failed servers started again.
     fn look(&mut self) -> Passed {
-        file_faults::tell(self.world, &self.cluster.oracle);
+        file_faults::tell(self.world, &self.cluster.judges);
         for exit in self.cluster.take_exits() {
             self.exited(exit)?;
         }
@@ -198,9 +226,10 @@ impl Director<'_> {
             && let Some(panic) = self.world.panics().into_iter().next()
         {
             let text = format!("task \"{}\" {}", panic.task, panic.panic);
-            return Err(Failure::Panic { at_ns: panic.time_ns, node: panic.node.0, text });
+            let machine = self.world.name(panic.node);
+            return Err(Failure::Panic { at_ns: panic.time_ns, machine, text });
         }
-        match self.cluster.oracle.first_violation() {
+        match self.cluster.judges.first_violation() {
             Some(violation) => Err(Failure::Violation(violation)),
             None => Ok(()),
         }
@@ -208,22 +237,27 @@ impl Director<'_> {
 
     fn exited(&mut self, exit: Exit) -> Passed {
         let Exit { node, at_ns, asked, error } = exit;
+        let is_member = self.cluster.machines.is_member(node);
         match error {
             Some(error) if self.stopping => {
-                Err(Failure::Broker { at_ns, node, text: format!("could not stop cleanly: {error}") })
+                Err(self.server_failed(node, at_ns, format!("could not stop cleanly: {error}")))
             }
-            // Whether a broker may fail for long is judged by what clients see once all is healed.
+            // A member gives up only where its disk does.
+            Some(error) if is_member && !self.cluster.judges.disk_explains_an_end(node) => {
+                let text = format!("ended by itself, and no fault of its disk explains it: {error}");
+                Err(self.server_failed(node, at_ns, text))
+            }
+            // Whether a server may fail for long is judged by what clients see once all is healed.
             Some(_) => {
                 let due = Due { node, step: Step::Start, strikes: None };
                 self.agenda.add(at_ns + RESTART_DELAY_NS, due);
                 Ok(())
             }
             None if asked => Ok(()),
-            None => Err(Failure::Broker {
-                at_ns,
-                node,
-                text: "stopped although nobody had asked it to".to_string(),
-            }),
+            None => {
+                let text = "stopped although nobody had asked it to".to_string();
+                Err(self.server_failed(node, at_ns, text))
+            }
         }
     }
 }

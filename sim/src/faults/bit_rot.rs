@@ -9,6 +9,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     parameters: &[(Parameter::Operations, "1..4", "how many bits change")],
     draw,
     consists_of: &[],
+    goes_round: false,
 };
 
 /// The explicit parameters.

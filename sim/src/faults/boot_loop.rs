@@ -17,6 +17,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     ],
     draw,
     consists_of: &[FaultKind::Restart, FaultKind::Crash, FaultKind::PowerLoss],
+    goes_round: false,
 };
 
 fn draw(ranges: &Ranges, draws: &mut Draws) -> Vec<(u64, Fault)> {

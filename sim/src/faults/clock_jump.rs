@@ -9,6 +9,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     parameters: &[(Parameter::By, "-10min..10min", "how far, forward or back")],
     draw,
     consists_of: &[],
+    goes_round: false,
 };
 
 /// The explicit parameters.

@@ -10,6 +10,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     parameters: &[(Parameter::Duration, "200ms..5s", "until the process is started again")],
     draw,
     consists_of: &[],
+    goes_round: false,
 };
 
 /// The explicit parameters.

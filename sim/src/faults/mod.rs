@@ -18,6 +18,7 @@ mod connection_reset;
 mod crash;
 mod disk_full;
 mod draws;
+mod machines;
 mod misdirected_write;
 mod partition;
 mod pause;
@@ -25,6 +26,7 @@ mod plan;
 mod power_loss;
 mod read_error;
 mod restart;
+mod rolling_restart;
 mod slow_disk;
 mod step;
 mod sync_failure;
@@ -32,6 +34,7 @@ mod torn_write;
 mod write_error;
 
 pub use draws::Draws;
+pub use machines::{Machines, Target};
 pub use plan::{PlannedFault, draw_plan};
 pub use step::{DiskChange, Step, Steps};
 
@@ -49,6 +52,42 @@ pub enum Direction {
     In,
     /// What the node sends is lost on the way; it still receives.
     Out,
+}
+
+/// Between which machines a partition runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Shape {
+    /// Between the machine and all others.
+    Isolate,
+    /// Between two halves of the servers, the machine in one of them. Each client is in one half or reaches both.
+    Halves,
+    /// As halves, but the machine reaches both.
+    Bridge,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Shape::Isolate => "isolate",
+            Shape::Halves => "halves",
+            Shape::Bridge => "bridge",
+        })
+    }
+}
+
+/// A partition's shape as a scenario writes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ShapeChoice {
+    /// See [`Shape::Isolate`].
+    Isolate,
+    /// See [`Shape::Halves`].
+    Halves,
+    /// See [`Shape::Bridge`].
+    Bridge,
+    /// Any of them.
+    Any,
 }
 
 impl fmt::Display for Direction {
@@ -78,6 +117,8 @@ pub enum Parameter {
     FreeBytes,
     /// Which way.
     Direction,
+    /// Between which machines.
+    Shape,
 }
 
 impl Parameter {
@@ -91,6 +132,7 @@ impl Parameter {
             Parameter::Operations => "operations",
             Parameter::FreeBytes => "free_bytes",
             Parameter::Direction => "direction",
+            Parameter::Shape => "shape",
         }
     }
 }
@@ -105,6 +147,8 @@ struct KindEntry {
     draw: fn(&Ranges, &mut Draws) -> Vec<(u64, Fault)>,
     /// The kinds that a strike consists of; empty where it is itself.
     consists_of: &'static [FaultKind],
+    /// Each fault of a strike hits the machine after the one before, until all machines have had theirs.
+    goes_round: bool,
 }
 
 macro_rules! kinds {
@@ -142,6 +186,7 @@ kinds! {
     PowerLoss => power_loss,
     ReadError => read_error,
     Restart => restart,
+    RollingRestart => rolling_restart,
     SlowDisk => slow_disk,
     SyncFailure => sync_failure,
     TornWrite => torn_write,
@@ -266,6 +311,11 @@ impl Fault {
         }
     }
 
+    /// Whether it changes bytes that had been synced, so that they are lost.
+    pub fn damages_what_is_stored(&self) -> bool {
+        matches!(self, Fault::BitRot(_) | Fault::MisdirectedWrite(_))
+    }
+
     /// When the machine's process runs again, in nanoseconds after the strike; nothing where it goes on running.
     pub fn down_until_ns(&self) -> Option<u64> {
         self.steps().into_iter().find(|(_, step)| *step == Step::Start).map(|(after_ns, _)| after_ns)
@@ -294,7 +344,8 @@ impl fmt::Display for Fault {
             }
             Fault::MisdirectedWrite(fault) => affected(f, name, fault.parts_per_million, fault.duration_ns),
             Fault::Partition(fault) => {
-                write!(f, "{name} {} for {}", fault.direction, human_nanos(fault.duration_ns))
+                let shape = fault.shape.map_or_else(String::new, |(shape, _)| format!(" {shape}"));
+                write!(f, "{name}{shape} {} for {}", fault.direction, human_nanos(fault.duration_ns))
             }
             Fault::Pause(fault) => write!(f, "{name} for {}", human_nanos(fault.duration_ns)),
             Fault::PowerLoss(fault) => write!(f, "{name}, down {}", human_nanos(fault.down_ns)),
@@ -334,6 +385,8 @@ pub struct Ranges {
     pub free_bytes: Between<u64>,
     /// A direction, or any.
     pub direction: Option<Direction>,
+    /// A shape of partition.
+    pub shape: ShapeChoice,
 }
 
 impl Ranges {
@@ -347,6 +400,7 @@ impl Ranges {
             operations: Between::only(0),
             free_bytes: Between::only(0),
             direction: None,
+            shape: ShapeChoice::Isolate,
         };
         for (parameter, default, _) in kind.parameters() {
             match parameter {
@@ -356,7 +410,7 @@ impl Ranges {
                 Parameter::PartsPerMillion => ranges.parts_per_million = default_range(default, number),
                 Parameter::Operations => ranges.operations = default_range(default, number),
                 Parameter::FreeBytes => ranges.free_bytes = default_range(default, number),
-                Parameter::Direction => {}
+                Parameter::Direction | Parameter::Shape => {}
             }
         }
         ranges
@@ -389,6 +443,8 @@ pub struct FaultRate {
     pub kind: FaultKind,
     /// How often, on average, in a minute of simulated time.
     pub per_minute: f64,
+    /// Where.
+    pub on: Target,
     /// What its parameters are drawn from.
     pub ranges: Ranges,
 }

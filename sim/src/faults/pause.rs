@@ -9,6 +9,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     parameters: &[(Parameter::Duration, "100ms..10s", "how long it stands still")],
     draw,
     consists_of: &[],
+    goes_round: false,
 };
 
 /// The explicit parameters.

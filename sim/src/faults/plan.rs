@@ -1,8 +1,8 @@
 //! Draws the plan of a run: every fault with its time, before anything runs.
 
-use super::{Draws, Fault, FaultKind, FaultRate, ScriptedFault};
+use super::{Draws, Fault, FaultKind, FaultRate, Machines, Ranges, ScriptedFault, Target};
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 /// One entry of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,15 +17,64 @@ pub struct PlannedFault {
 
 impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:>14.6}s  n{}  {}", self.at_ns as f64 / 1e9, self.node, self.fault)
+        f.write_str(&self.line(Machines { brokers: self.node + 1, members: 0 }))
+    }
+}
+
+impl PlannedFault {
+    /// The same, with the machine's name among these.
+    pub fn line(&self, machines: Machines) -> String {
+        format!("{:>14.6}s  {}  {}", self.at_ns as f64 / 1e9, machines.name(self.node), self.fault)
     }
 }
 
 /// More strikes than any run needs; a plan is held in memory and written into bundles.
 const PLAN_MAX_FAULTS: usize = 100_000;
 
-/// When and where, and the single faults with their times after that.
-type Strike = (u64, u32, Vec<(u64, Fault)>);
+/// When and where, and the single faults with their times after that and their machines.
+struct Strike {
+    at_ns: u64,
+    node: u32,
+    faults: Vec<(u64, u32, Fault)>,
+    /// The machines are different ones.
+    goes_round: bool,
+}
+
+impl Strike {
+    /// A strike on one of `machines`.
+    fn draw(
+        at_ns: u64,
+        node: u32,
+        (kind, ranges): (FaultKind, &Ranges),
+        scope: Scope,
+        draws: &mut Draws,
+    ) -> Strike {
+        let entry = kind.entry();
+        let drawn = (entry.draw)(ranges, draws);
+        let faults = match entry.goes_round {
+            false => drawn.into_iter().map(|(after_ns, fault)| (after_ns, node, fault)).collect(),
+            true => {
+                scope.from(node).zip(drawn).map(|(node, (after_ns, fault))| (after_ns, node, fault)).collect()
+            }
+        };
+        Strike { at_ns, node, faults, goes_round: entry.goes_round }
+    }
+}
+
+/// The machines that a kind of fault may hit.
+#[derive(Clone)]
+struct Scope(std::ops::Range<u32>);
+
+impl Scope {
+    fn draw(&self, draws: &mut Draws) -> u32 {
+        self.0.start + draws.below(u64::from(self.0.end - self.0.start)) as u32
+    }
+
+    /// Each of them once, from one on.
+    fn from(self, first: u32) -> impl Iterator<Item = u32> {
+        (first..self.0.end).chain(self.0.start..first.max(self.0.start))
+    }
+}
 
 /// Draws the plan of a seed: strikes of each rate as a Poisson process over the safety phase, and the script's steps.
 ///
@@ -34,7 +83,7 @@ pub fn draw_plan(
     seed: u64,
     rates: &[FaultRate],
     script: &[ScriptedFault],
-    brokers: u32,
+    machines: Machines,
     safety_ns: u64,
     without: &[FaultKind],
 ) -> Vec<PlannedFault> {
@@ -42,36 +91,53 @@ pub fn draw_plan(
     for rate in rates.iter().filter(|rate| !without.contains(&rate.kind)) {
         // A stream for each kind: leaving one kind out changes nothing about the others.
         let mut draws = Draws::new(seed, rate.kind.name());
+        let scope = Scope(machines.of(rate.on));
         let mean_ns = 60e9 / rate.per_minute;
         let mut at_ns = draws.exponential_ns(mean_ns);
         while at_ns < safety_ns && strikes.len() < PLAN_MAX_FAULTS {
-            let node = draws.below(u64::from(brokers)) as u32;
-            strikes.push((at_ns, node, (rate.kind.entry().draw)(&rate.ranges, &mut draws)));
+            let node = scope.draw(&mut draws);
+            let fault = (rate.kind, &rate.ranges);
+            strikes.push(Strike::draw(at_ns, node, fault, scope.clone(), &mut draws));
             at_ns = at_ns.saturating_add(draws.exponential_ns(mean_ns)).saturating_add(1);
         }
     }
     let mut draws = Draws::new(seed, "script");
     for step in script {
-        strikes.push((step.at_ns, step.node, (step.kind.entry().draw)(&step.ranges, &mut draws)));
+        let role = if machines.is_member(step.node) { Target::Members } else { Target::Brokers };
+        let (scope, fault) = (Scope(machines.of(role)), (step.kind, &step.ranges));
+        strikes.push(Strike::draw(step.at_ns, step.node, fault, scope, &mut draws));
     }
     // Equal times keep the order in which they were drawn: the sort is stable.
-    strikes.sort_by_key(|(at_ns, node, _)| (*at_ns, *node));
-    lay_out(strikes, brokers, safety_ns)
+    strikes.sort_by_key(|strike| (strike.at_ns, strike.node));
+    lay_out(strikes, machines, safety_ns)
 }
 
-/// Puts strikes on the time line, leaving out those that would hit a machine that is down.
-fn lay_out(strikes: Vec<Strike>, brokers: u32, safety_ns: u64) -> Vec<PlannedFault> {
-    let mut up_again_ns = vec![0u64; brokers as usize];
+/// Puts strikes on the time line, leaving out those that would hit a machine that is down, or that would damage what is
+/// stored on more members than an ensemble can do without.
+fn lay_out(strikes: Vec<Strike>, machines: Machines, safety_ns: u64) -> Vec<PlannedFault> {
+    let mut up_again_ns = vec![0u64; machines.count() as usize];
+    let mut damaged: BTreeSet<u32> = BTreeSet::new();
     let mut plan = Vec::new();
-    for (at_ns, node, strike) in strikes {
-        let up_again = &mut up_again_ns[node as usize];
-        if at_ns < *up_again {
+    for strike in strikes {
+        if !strike.goes_round && strike.at_ns < up_again_ns[strike.node as usize] {
             continue;
         }
-        for (after_ns, fault) in strike {
-            let at_ns = at_ns + after_ns;
+        for (after_ns, node, fault) in strike.faults {
+            let at_ns = strike.at_ns + after_ns;
             if at_ns >= safety_ns {
                 break;
+            }
+            let up_again = &mut up_again_ns[node as usize];
+            if strike.goes_round && at_ns < *up_again {
+                continue;
+            }
+            if fault.damages_what_is_stored() && machines.is_member(node) {
+                let is_within_budget =
+                    damaged.contains(&node) || damaged.len() < (machines.members as usize - 1) / 2;
+                if !is_within_budget {
+                    continue;
+                }
+                damaged.insert(node);
             }
             if let Some(down_until_ns) = fault.down_until_ns() {
                 *up_again = (*up_again).max(at_ns + down_until_ns);
@@ -89,15 +155,16 @@ mod tests {
     use crate::faults::Ranges;
 
     const MINUTE: u64 = 60_000_000_000;
+    const ONE: Machines = Machines { brokers: 1, members: 0 };
 
     fn rate(kind: FaultKind, per_minute: f64) -> FaultRate {
-        FaultRate { kind, per_minute, ranges: Ranges::defaults(kind) }
+        FaultRate { kind, per_minute, on: Target::All, ranges: Ranges::defaults(kind) }
     }
 
     #[test]
     fn the_plan_of_a_seed_is_always_the_same_and_differs_between_seeds() {
         let rates = [rate(FaultKind::Crash, 6.0), rate(FaultKind::ClockJump, 3.0)];
-        let plan = |seed| draw_plan(seed, &rates, &[], 1, 10 * MINUTE, &[]);
+        let plan = |seed| draw_plan(seed, &rates, &[], ONE, 10 * MINUTE, &[]);
         assert_eq!(plan(1), plan(1));
         assert_ne!(plan(1), plan(2));
         assert!(plan(1).windows(2).all(|pair| pair[0].at_ns <= pair[1].at_ns));
@@ -108,15 +175,15 @@ mod tests {
     fn rates_are_kept_on_average() {
         let rates = [rate(FaultKind::ClockJump, 6.0)];
         let strikes: usize =
-            (0..50).map(|seed| draw_plan(seed, &rates, &[], 1, 10 * MINUTE, &[]).len()).sum();
+            (0..50).map(|seed| draw_plan(seed, &rates, &[], ONE, 10 * MINUTE, &[]).len()).sum();
         assert!((2700..3300).contains(&strikes), "{strikes} strikes, 3000 expected");
     }
 
     #[test]
     fn leaving_one_kind_out_changes_nothing_about_the_others() {
         let rates = [rate(FaultKind::Pause, 6.0), rate(FaultKind::ClockJump, 3.0)];
-        let all = draw_plan(9, &rates, &[], 1, 10 * MINUTE, &[]);
-        let some = draw_plan(9, &rates, &[], 1, 10 * MINUTE, &[FaultKind::Pause]);
+        let all = draw_plan(9, &rates, &[], ONE, 10 * MINUTE, &[]);
+        let some = draw_plan(9, &rates, &[], ONE, 10 * MINUTE, &[FaultKind::Pause]);
         let jumps: Vec<_> =
             all.into_iter().filter(|planned| planned.fault.kind() == FaultKind::ClockJump).collect();
         assert_eq!(some, jumps);
@@ -127,7 +194,7 @@ mod tests {
     fn nothing_strikes_a_machine_that_is_down() {
         let rates = [rate(FaultKind::Crash, 60.0), rate(FaultKind::PowerLoss, 60.0)];
         for seed in 0..20 {
-            let plan = draw_plan(seed, &rates, &[], 1, MINUTE, &[]);
+            let plan = draw_plan(seed, &rates, &[], ONE, MINUTE, &[]);
             for pair in plan.windows(2) {
                 let down_ns = pair[0].fault.down_until_ns().expect("both kinds take the machine down");
                 assert!(pair[0].at_ns + down_ns <= pair[1].at_ns, "{} then {}", pair[0], pair[1]);
@@ -142,8 +209,38 @@ mod tests {
             ..Ranges::defaults(FaultKind::Crash)
         };
         let step = ScriptedFault { at_ns: 3_000, node: 0, kind: FaultKind::Crash, ranges };
-        let plan = draw_plan(1, &[], &[step], 1, MINUTE, &[]);
+        let plan = draw_plan(1, &[], &[step], ONE, MINUTE, &[]);
         assert_eq!(plan.len(), 1);
         assert_eq!((plan[0].at_ns, plan[0].fault.down_until_ns()), (3_000, Some(5)));
+    }
+
+    const ENSEMBLE: Machines = Machines { brokers: 1, members: 3 };
+
+    #[test]
+    fn a_rolling_restart_goes_round_the_machines_of_its_role_once() {
+        let ranges = Ranges::defaults(FaultKind::RollingRestart);
+        let step = ScriptedFault { at_ns: 0, node: 2, kind: FaultKind::RollingRestart, ranges };
+        let plan = draw_plan(1, &[], &[step], ENSEMBLE, MINUTE, &[]);
+        assert_eq!(plan.iter().map(|planned| planned.node).collect::<Vec<_>>(), [2, 3, 1]);
+        for pair in plan.windows(2) {
+            let down_ns = pair[0].fault.down_until_ns().expect("a restart takes the process down");
+            assert!(pair[0].at_ns + down_ns <= pair[1].at_ns, "never two at a time");
+        }
+    }
+
+    #[test]
+    fn faults_strike_the_role_that_they_are_for() {
+        let rates = [FaultRate { on: Target::Members, ..rate(FaultKind::ClockJump, 60.0) }];
+        let plan = draw_plan(4, &rates, &[], ENSEMBLE, MINUTE, &[]);
+        let hit: BTreeSet<u32> = plan.iter().map(|planned| planned.node).collect();
+        assert_eq!(hit.into_iter().collect::<Vec<_>>(), [1, 2, 3]);
+    }
+
+    #[test]
+    fn only_a_minority_of_the_members_has_its_disk_damaged() {
+        let rates = [FaultRate { on: Target::Members, ..rate(FaultKind::BitRot, 60.0) }];
+        let plan = draw_plan(4, &rates, &[], ENSEMBLE, MINUTE, &[]);
+        let hit: BTreeSet<u32> = plan.iter().map(|planned| planned.node).collect();
+        assert_eq!(hit.len(), 1);
     }
 }

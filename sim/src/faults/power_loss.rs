@@ -10,6 +10,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     parameters: &[(Parameter::Duration, "500ms..8s", "until the machine and the process are up again")],
     draw,
     consists_of: &[],
+    goes_round: false,
 };
 
 /// The explicit parameters.

@@ -10,6 +10,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     parameters: &[(Parameter::Duration, "200ms..5s", "from the request to stop until the next start")],
     draw,
     consists_of: &[],
+    goes_round: false,
 };
 
 /// The explicit parameters.

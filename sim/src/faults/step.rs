@@ -1,6 +1,6 @@
 //! The elementary acts that faults consist of. Owns the words; the driver carries them out.
 
-use super::Direction;
+use super::{Direction, Shape};
 
 /// One act on one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +40,17 @@ pub enum Step {
     Cut(Direction),
     /// The machine is reachable again.
     Mend,
+    /// The machines are split in two, or joined again.
+    Split {
+        /// How.
+        shape: Shape,
+        /// Decides who is on which side.
+        pick: u64,
+        /// Which way is blocked, seen from the side of the machine.
+        direction: Direction,
+        /// Whether it begins.
+        cut: bool,
+    },
     /// Segments to and from the machine have their connections reset.
     ResetConnections {
         /// How many; 0 ends it.

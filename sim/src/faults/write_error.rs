@@ -12,6 +12,7 @@ pub(super) const ENTRY: KindEntry = KindEntry {
     ],
     draw,
     consists_of: &[],
+    goes_round: false,
 };
 
 /// The explicit parameters.

@@ -26,6 +26,21 @@ macro_rules! invariants {
                 match self { $(Invariant::$name => $sentence,)* }
             }
 
+            /// Whether it is about coordinators, rather than about brokers or whole runs.
+            pub fn is_of_coordinators(self) -> bool {
+                self.name().starts_with('K')
+                    || matches!(
+                        self,
+                        Invariant::I53
+                            | Invariant::I61
+                            | Invariant::I62
+                            | Invariant::I63
+                            | Invariant::I75
+                            | Invariant::I76
+                            | Invariant::I79
+                    )
+            }
+
             /// When it is looked at: at every step, at a restart, when all is quiet again, at the end.
             pub const fn moments(self) -> &'static str {
                 match self { $(Invariant::$name => $moments,)* }
@@ -55,13 +70,35 @@ invariants! {
     I40, "step", "Log start never passes the high watermark, by retention or by request.";
     I48, "quiet", "After healing, a new produce request succeeds within the bound.";
     I50, "quiet", "After healing, every consumer reaches the end of its partitions within the bound.";
+    I53, "quiet", "In the last part of the quiet phase no coordinator stands for election.";
+    I61, "step", "Writes to the coordinator happen in an order that fits real time, and what one session sees never goes back.";
+    I62, "step", "An ephemeral node exists exactly while its session lives, and no session is found silent while a member that reaches the leader hears it.";
+    I63, "step", "A client learns of a change by its watch before any reply can show it a state after that change, also over a reconnect.";
     I64, "end", "The same seed gives the same run.";
     I65a, "step, end", "A record whose sending definitely failed is never seen.";
     I67, "step", "Every record has the epoch of the leader that appended it, and epochs never decrease along a log.";
     I69, "end", "Every confirmed record is found by a full scan at the end.";
     I70, "step", "The success told for a repeated batch names the offset of the first.";
     I71, "step", "A producer epoch that a later one replaced has no append accepted.";
+    I75, "step", "The coordinators' logs match, each leader has all that was applied, each term has one leader, and all members apply the same.";
+    I76, "restart, step", "No committed transaction of the coordinator is lost, whatever the members' machines suffer.";
+    I79, "quiet", "After healing, a majority of the coordinators follows a leader within the bound.";
     I81, "on failure", "The recorded decisions alone replay to the same run.";
+    K01, "step", "A coordinator applies an entry only once a majority holds it durably.";
+    K02, "step", "No coordinator promises a vote or an entry before it is durable, and none votes twice in a term.";
+    K03, "step, restart", "A coordinator's term, vote, log and snapshot never go back, over restarts either.";
+    K04, "step, restart", "Coordinators that have applied the same transactions hold the same, whether from the log or from a snapshot.";
+    K05, "step", "Each command comes to what ZooKeeper's rules give it after those before it, and its client is told exactly that.";
+    K06, "step", "Each read shows the tree as it was at the transaction that its reply names.";
+    K07, "step", "A write is in the log only if a client asked for it, and only as often.";
+    K08, "step", "After a sync a client sees all that anybody had been told to be done before it.";
+    K09, "end", "One order explains what all clients were told of a node by writes and synchronised reads, whatever transactions the replies name.";
+    K10, "step", "The replies on a coordinator's connection leave in the order of its requests.";
+    K11, "step", "A watch fires only for a change that it waits for, and one that fires once does so once.";
+    K12, "step", "A session of which nobody hears is ended within its timeout, an election and a tick, where a majority can work.";
+    K13, "step", "Who comes back with a session gets it, or the word that it has gone, and both only where it is true.";
+    K14, "quiet", "After healing, a write to the coordinator succeeds within the bound.";
+    K15, "quiet", "After healing, each client of the coordinator has a connection, or knows that its session has gone, within the bound.";
 }
 
 impl fmt::Display for Invariant {

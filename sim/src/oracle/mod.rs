@@ -14,6 +14,7 @@
 //! most what was not flushed, and nothing acknowledged where each message is flushed; damage by the disk explains the
 //! loss of what it hit and, because recovery cuts there, of what follows. Whatever else is missing is a violation.
 
+pub mod coordinator;
 mod disk;
 mod events;
 mod facts;

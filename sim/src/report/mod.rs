@@ -4,7 +4,7 @@ mod text;
 
 use crate::{
     driver::{Failure, RunOutcome},
-    oracle::{Invariant, Statistics},
+    oracle::{Invariant, Statistics, coordinator::CoordinatorStatistics},
     scenario::Scenario,
 };
 use serde::Serialize;
@@ -45,8 +45,16 @@ pub struct Summary {
     pub effects: BTreeMap<String, u64>,
     /// Evaluations that were not trivial, by invariant. 0: it has proven nothing.
     pub evaluations: BTreeMap<String, u64>,
-    /// How much happened.
+    /// How much happened to the brokers' records.
     pub statistics: Statistics,
+    /// How much happened in the ensembles and to their clients.
+    pub ensemble: CoordinatorStatistics,
+    /// Whether the scenario has brokers.
+    #[serde(skip)]
+    has_brokers: bool,
+    /// Whether it has an ensemble.
+    #[serde(skip)]
+    has_ensemble: bool,
     /// Runs in which something promised was lost, as it may be.
     pub runs_out_of_contract: u64,
     /// What the scenario expects of a campaign and was not shown, in words.
@@ -64,7 +72,7 @@ pub struct Summary {
 pub struct SeedFailure {
     /// The seed.
     pub seed: u64,
-    /// The invariant's number, or `panic`, `broker`, `simulator`.
+    /// The invariant's number, or `panic`, `broker`, `member`, `simulator`.
     pub name: String,
     /// What was seen.
     pub text: String,
@@ -102,6 +110,9 @@ impl Summary {
             effects: BTreeMap::new(),
             evaluations: Invariant::ALL.iter().map(|invariant| (invariant.name().to_string(), 0)).collect(),
             statistics: Statistics::default(),
+            ensemble: CoordinatorStatistics::default(),
+            has_brokers: scenario.has_brokers(),
+            has_ensemble: scenario.has_ensemble(),
             runs_out_of_contract: 0,
             unmet: Vec::new(),
             expectations_count: seeds >= expect.seeds,
@@ -132,6 +143,7 @@ impl Summary {
         sum.records_read += new.records_read;
         sum.records_lost += new.records_lost;
         sum.starts += new.starts;
+        add_ensemble(&mut self.ensemble, &outcome.ensemble);
         self.runs_out_of_contract += u64::from(!outcome.out_of_contract.is_empty());
     }
 
@@ -196,4 +208,19 @@ impl SeedFailure {
             reproduced: false,
         }
     }
+}
+
+fn add_ensemble(sum: &mut CoordinatorStatistics, new: &CoordinatorStatistics) {
+    sum.transactions += new.transactions;
+    sum.writes_confirmed += new.writes_confirmed;
+    sum.writes_failed += new.writes_failed;
+    sum.unknown += new.unknown;
+    sum.reads += new.reads;
+    sum.watch_events += new.watch_events;
+    sum.sessions_opened += new.sessions_opened;
+    sum.sessions_expired += new.sessions_expired;
+    sum.terms_led += new.terms_led;
+    sum.starts += new.starts;
+    sum.snapshots_taken += new.snapshots_taken;
+    sum.snapshots_installed += new.snapshots_installed;
 }

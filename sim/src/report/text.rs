@@ -33,18 +33,12 @@ impl fmt::Display for Summary {
             self.wall_ns as f64 / 1e9,
             self.jobs,
         )?;
-        let statistics = &self.statistics;
-        writeln!(
-            f,
-            "  records      {} sent: {} confirmed, {} failed, {} unknown; {} read; {} lost as they may be, in {} runs",
-            statistics.records_sent,
-            statistics.records_confirmed,
-            statistics.records_failed,
-            statistics.records_unknown,
-            statistics.records_read,
-            statistics.records_lost,
-            self.runs_out_of_contract,
-        )?;
+        if self.has_brokers {
+            self.records(f)?;
+        }
+        if self.has_ensemble {
+            self.sessions(f)?;
+        }
         writeln!(f, "  events       {}; {} runs made twice, to compare", self.events, self.checked_twice)?;
         counts(f, "faults", &self.faults)?;
         counts(f, "effects", &self.effects)?;
@@ -71,9 +65,49 @@ fn counts(f: &mut fmt::Formatter<'_>, title: &str, counts: &BTreeMap<String, u64
 }
 
 impl Summary {
+    fn records(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let statistics = &self.statistics;
+        writeln!(
+            f,
+            "  records      {} sent: {} confirmed, {} failed, {} unknown; {} read; {} lost as they may be, in {} runs",
+            statistics.records_sent,
+            statistics.records_confirmed,
+            statistics.records_failed,
+            statistics.records_unknown,
+            statistics.records_read,
+            statistics.records_lost,
+            self.runs_out_of_contract,
+        )
+    }
+
+    fn sessions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sum = &self.ensemble;
+        writeln!(
+            f,
+            "  operations   {} writes done, {} refused; {} reads; {} unknown; {} watches fired",
+            sum.writes_confirmed, sum.writes_failed, sum.reads, sum.unknown, sum.watch_events
+        )?;
+        writeln!(
+            f,
+            "  ensemble     {} transactions; {} sessions, {} expired; {} terms led; {} starts; {} snapshots taken, {} sent",
+            sum.transactions,
+            sum.sessions_opened,
+            sum.sessions_expired,
+            sum.terms_led,
+            sum.starts,
+            sum.snapshots_taken,
+            sum.snapshots_installed
+        )
+    }
+
     fn invariants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  invariants   evaluations that could have failed")?;
-        for invariant in Invariant::ALL {
+        let concerns = |invariant: &Invariant| match invariant {
+            Invariant::I64 | Invariant::I81 => true,
+            of_coordinators if of_coordinators.is_of_coordinators() => self.has_ensemble,
+            _ => self.has_brokers,
+        };
+        for invariant in Invariant::ALL.iter().filter(|invariant| concerns(invariant)) {
             let count = self.evaluations.get(invariant.name()).copied().unwrap_or(0);
             let count = match count {
                 0 if *invariant == ONLY_ON_FAILURE => "on failure".to_string(),

@@ -23,7 +23,7 @@ use std::{
 
 const MAGIC: &[u8; 8] = b"SILLONRB";
 /// Changes with every change of what a bundle holds.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: usize = 20;
 /// The longest file that is read.
 const FILE_MAX_BYTES: usize = 64 << 20;

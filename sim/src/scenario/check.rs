@@ -9,7 +9,7 @@ use super::{
     units::{Between, Bytes, Count, human_bytes, human_nanos},
 };
 use crate::{
-    faults::{FaultKind, FaultRate, Parameter, Ranges, ScriptedFault},
+    faults::{FaultKind, FaultRate, Machines, Parameter, Ranges, ScriptedFault, Target},
     oracle::Invariant,
 };
 use std::ops::Range;
@@ -51,6 +51,7 @@ pub(super) fn check(source: &Source, file: &File) -> Result<Resolved, ScenarioEr
     let checker = Checker { source, file };
     checker.name()?;
     checker.cluster()?;
+    checker.ensemble()?;
     checker.topics()?;
     checker.workload()?;
     checker.world()?;
@@ -64,8 +65,8 @@ pub(super) fn check(source: &Source, file: &File) -> Result<Resolved, ScenarioEr
 }
 
 pub(super) struct Checker<'a> {
-    source: &'a Source,
-    file: &'a File,
+    pub source: &'a Source,
+    pub file: &'a File,
 }
 
 pub(super) type Checked<T = ()> = Result<T, ScenarioError>;
@@ -81,11 +82,14 @@ impl Checker<'_> {
     }
 
     fn count(&self, value: &Spanned<Count>, from: u64, to: u64, what: &str) -> Checked {
-        let number = value.get_ref().0;
+        self.number(value.span(), value.get_ref().0, from, to, what)
+    }
+
+    pub(super) fn number(&self, span: Range<usize>, number: u64, from: u64, to: u64, what: &str) -> Checked {
         if (from..=to).contains(&number) {
             return Ok(());
         }
-        self.fail(value.span(), format!("{number} is out of range for {what}: {from} to {to}"), None)
+        self.fail(span, format!("{number} is out of range for {what}: {from} to {to}"), None)
     }
 
     fn name(&self) -> Checked {
@@ -115,7 +119,8 @@ impl Checker<'_> {
     }
 
     fn cluster(&self) -> Checked {
-        let brokers = &self.file.cluster.brokers;
+        let Some(cluster) = &self.file.cluster else { return self.no_brokers() };
+        let brokers = &cluster.brokers;
         match brokers.get_ref().0 {
             0 => {
                 return self.fail(
@@ -130,7 +135,37 @@ impl Checker<'_> {
                 return self.fail(brokers.span(), "this build simulates one broker", Some(hint));
             }
         }
-        self.properties(&self.file.cluster.properties, Keys::Broker)
+        self.properties(&cluster.properties, Keys::Broker)
+    }
+
+    /// Tables that mean something only to brokers.
+    fn no_brokers(&self) -> Checked {
+        if self.file.brokers() > 0 {
+            return Ok(());
+        }
+        let tables =
+            ["topics", "workload", "swarm.workload", "swarm.topic_properties", "swarm.broker_properties"];
+        for table in tables {
+            if let Some(span) = self.source.header(table) {
+                let hint = "add [cluster], or remove this".to_string();
+                return self.fail(span, format!("[{table}] means nothing without brokers"), Some(hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// The servers. A swarm may draw fewer members than there are at most.
+    fn machines(&self) -> Machines {
+        let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+        let members = |ensemble: &super::ensemble::Ensemble| {
+            let swarm = self.file.swarm.ensemble.members.as_ref();
+            let own = ensemble.members.get_ref().0;
+            swarm.map_or(own, |list| list.get_ref().iter().map(|members| members.0).min().unwrap_or(own))
+        };
+        Machines {
+            brokers: count(self.file.brokers()),
+            members: self.file.ensemble.as_ref().map_or(0, |ensemble| count(members(ensemble))),
+        }
     }
 
     fn topics(&self) -> Checked {
@@ -140,7 +175,10 @@ impl Checker<'_> {
         self.count(partitions, 1, 64, "`partitions`")?;
         self.count(replication_factor, 1, 9, "`replication_factor`")?;
         self.count(min_insync_replicas, 1, 9, "`min_insync_replicas`")?;
-        let brokers = self.file.cluster.brokers.get_ref().0;
+        if self.file.brokers() == 0 {
+            return Ok(());
+        }
+        let brokers = self.file.brokers();
         let (replicas, minimum) = (replication_factor.get_ref().0, min_insync_replicas.get_ref().0);
         if replicas > brokers {
             let message =
@@ -305,7 +343,11 @@ impl Checker<'_> {
                 return self.fail(rate.per_minute.span(), message, Some(hint));
             }
             let ranges = self.ranges(kind, &rate.parameters())?;
-            rates.push(FaultRate { kind, per_minute, ranges });
+            let on = rate.on.as_ref().map_or(Target::All, |on| *on.get_ref());
+            if let Some(written) = rate.on.as_ref().filter(|_| self.machines().of(on).is_empty()) {
+                return self.fail(written.span(), "this scenario has no such machines", None);
+            }
+            rates.push(FaultRate { kind, per_minute, on, ranges });
         }
         Ok(rates)
     }
@@ -325,16 +367,22 @@ impl Checker<'_> {
                     "faults strike in the safety phase only: make `safety` in [phases] longer".to_string();
                 return self.fail(step.at.span(), message, Some(hint));
             }
-            let (node, brokers) = (step.node.get_ref().0, self.file.cluster.brokers.get_ref().0);
-            if node >= brokers {
-                let hint = match brokers {
-                    1 => "the only broker is node 0".to_string(),
-                    _ => format!("brokers are nodes 0 to {}", brokers - 1),
+            let machines = self.machines();
+            let Some(node) = machines.named(&step.node.get_ref().0) else {
+                let hint = match machines {
+                    Machines { brokers: 1, members: 0 } => "the only broker is node 0".to_string(),
+                    Machines { members: 0, brokers } => format!("brokers are nodes 0 to {}", brokers - 1),
+                    _ => {
+                        let names: Vec<String> =
+                            (0..machines.count()).map(|node| machines.name(node)).collect();
+                        format!("machines in every run: {}", names.join(", "))
+                    }
                 };
-                return self.fail(step.node.span(), format!("there is no node {node}"), Some(hint));
-            }
+                let message = format!("there is no node {}", step.node.get_ref().0);
+                return self.fail(step.node.span(), message, Some(hint));
+            };
             let ranges = self.ranges(kind, &step.parameters())?;
-            script.push(ScriptedFault { at_ns: at, node: node as u32, kind, ranges });
+            script.push(ScriptedFault { at_ns: at, node, kind, ranges });
         }
         Ok(script)
     }
@@ -350,6 +398,7 @@ impl Checker<'_> {
             (Parameter::Operations, written.operations.as_ref().map(Spanned::span)),
             (Parameter::FreeBytes, written.free_bytes.as_ref().map(Spanned::span)),
             (Parameter::Direction, written.direction.as_ref().map(Spanned::span)),
+            (Parameter::Shape, written.shape.as_ref().map(Spanned::span)),
         ];
         for (parameter, span) in spans {
             let Some(span) = span else { continue };
@@ -371,6 +420,7 @@ impl Checker<'_> {
         overwrite(&mut ranges.parts_per_million, &written.parts_per_million, |count| count.0);
         ranges.direction =
             written.direction.as_ref().map(|direction| *direction.get_ref()).or(ranges.direction);
+        ranges.shape = written.shape.as_ref().map_or(ranges.shape, |shape| *shape.get_ref());
         let drift = ranges.parts_per_million.from.abs().max(ranges.parts_per_million.to.abs());
         if let Some(written) = written.parts_per_million.as_ref().filter(|_| drift > 500_000) {
             return self.fail(written.span(), "a drift is at most 500000 parts per million", None);
@@ -384,8 +434,7 @@ impl Checker<'_> {
     }
 
     fn swarm(&self) -> Checked {
-        let Swarm { broker_properties, topic_properties, workload, network, disk, fault_mix: _ } =
-            &self.file.swarm;
+        let Swarm { broker_properties, topic_properties, workload, network, disk, .. } = &self.file.swarm;
         for (properties, keys) in [(broker_properties, Keys::Broker), (topic_properties, Keys::Topic)] {
             self.swarm_properties(properties, keys)?;
         }
@@ -461,7 +510,10 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn choices<T: Clone>(&self, list: &Option<Spanned<Vec<T>>>) -> Checked<Vec<(Range<usize>, T)>> {
+    pub(super) fn choices<T: Clone>(
+        &self,
+        list: &Option<Spanned<Vec<T>>>,
+    ) -> Checked<Vec<(Range<usize>, T)>> {
         match list {
             None => Ok(Vec::new()),
             Some(list) if list.get_ref().is_empty() => {

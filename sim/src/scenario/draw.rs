@@ -4,11 +4,12 @@
 
 use super::{
     Scenario,
-    model::PropertyValue,
+    ensemble::{self, DrawnEnsemble},
+    model::Choices,
     units::{Between, human_bytes, human_nanos},
 };
 use crate::{
-    faults::{Draws, FaultKind, PlannedFault, draw_plan},
+    faults::{Draws, FaultKind, Machines, PlannedFault, draw_plan},
     workload::WorkloadConfig,
 };
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use toml::Spanned;
 /// The configuration of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DrawnConfig {
-    /// How many brokers, each on a machine of its own: nodes 0 to `brokers − 1`.
+    /// How many brokers, each on a machine of its own: nodes 0 to `brokers − 1`. The ensemble's members follow.
     pub brokers: u32,
     /// `server.properties`, but for what names the machine.
     pub broker_properties: BTreeMap<String, String>,
@@ -30,7 +31,9 @@ pub struct DrawnConfig {
     pub network: DrawnNetwork,
     /// The disks while no fault is on.
     pub disk: DrawnDisk,
-    /// Each broker's clock at the start.
+    /// The coordinator ensemble.
+    pub ensemble: Option<DrawnEnsemble>,
+    /// Each server's clock at the start.
     pub clocks: Vec<DrawnClock>,
     /// The phase with faults, in nanoseconds.
     pub safety_ns: u64,
@@ -93,23 +96,34 @@ pub struct DrawnClock {
 /// How likely the swarm leaves a fault kind out.
 const LEAVE_OUT_PROBABILITY: f64 = 0.35;
 
+impl DrawnConfig {
+    /// The servers: what is broker, what is member, and their names.
+    pub fn machines(&self) -> Machines {
+        let members = self.ensemble.as_ref().map_or(0, |ensemble| ensemble.members);
+        Machines { brokers: self.brokers, members }
+    }
+}
+
 impl Scenario {
     /// Draws a seed's configuration and fault plan.
     pub fn draw(&self, seed: u64) -> (DrawnConfig, Vec<PlannedFault>) {
         let config = self.draw_config(seed);
         let plan =
-            draw_plan(seed, &self.rates, &self.script, config.brokers, config.safety_ns, &config.without);
+            draw_plan(seed, &self.rates, &self.script, config.machines(), config.safety_ns, &config.without);
         (config, plan)
     }
 
     fn draw_config(&self, seed: u64) -> DrawnConfig {
         let file = &self.file;
         let mut draws = Draws::new(seed, "configuration");
-        let mut broker_properties = plain(&file.cluster.properties);
+        let mut broker_properties =
+            file.cluster.as_ref().map(|cluster| plain(&cluster.properties)).unwrap_or_default();
         override_properties(&mut broker_properties, &file.swarm.broker_properties, &mut draws);
         let mut properties = plain(&file.topics.properties);
         override_properties(&mut properties, &file.swarm.topic_properties, &mut draws);
-        let brokers = count(file.cluster.brokers.get_ref().0);
+        let brokers = count(file.brokers());
+        let ensemble = ensemble::draw(file, seed);
+        let servers = brokers + ensemble.as_ref().map_or(0, |ensemble| ensemble.members);
         let topics = DrawnTopics {
             count: count(file.topics.count.get_ref().0),
             partitions: count(file.topics.partitions.get_ref().0),
@@ -125,7 +139,7 @@ impl Scenario {
             wall_offset_ns: draws.within_signed(Between { from: offset.from.0, to: offset.to.0 }),
             drift_parts_per_million: draws.within_signed(Between { from: drift.from.0, to: drift.to.0 }),
         };
-        let clocks = (0..brokers).map(clock).collect();
+        let clocks = (0..servers).map(clock).collect();
         DrawnConfig {
             brokers,
             broker_properties,
@@ -133,6 +147,7 @@ impl Scenario {
             workload,
             network,
             disk,
+            ensemble,
             clocks,
             safety_ns: file.phases.safety.get_ref().0,
             heal_ns: file.phases.heal.get_ref().0,
@@ -194,17 +209,17 @@ impl Scenario {
     }
 }
 
-fn count(number: u64) -> u32 {
+pub(super) fn count(number: u64) -> u32 {
     u32::try_from(number).expect("a checked scenario has no larger numbers")
 }
 
-fn plain(properties: &super::model::Properties) -> BTreeMap<String, String> {
+pub(super) fn plain(properties: &super::model::Properties) -> BTreeMap<String, String> {
     properties.iter().map(|(name, value)| (name.get_ref().clone(), value.get_ref().0.clone())).collect()
 }
 
-fn override_properties(
+pub(super) fn override_properties(
     properties: &mut BTreeMap<String, String>,
-    choices: &BTreeMap<Spanned<String>, Spanned<Vec<PropertyValue>>>,
+    choices: &BTreeMap<Spanned<String>, Choices>,
     draws: &mut Draws,
 ) {
     for (name, values) in choices {
@@ -213,7 +228,11 @@ fn override_properties(
 }
 
 /// The file's value, or one of the swarm's where it has some.
-fn choose<T: Clone>(value: &Spanned<T>, choices: &Option<Spanned<Vec<T>>>, draws: &mut Draws) -> T {
+pub(super) fn choose<T: Clone>(
+    value: &Spanned<T>,
+    choices: &Option<Spanned<Vec<T>>>,
+    draws: &mut Draws,
+) -> T {
     match choices {
         Some(choices) => draws.choose(choices.get_ref()).clone(),
         None => value.get_ref().clone(),
@@ -231,6 +250,52 @@ impl fmt::Display for DrawnConfig {
             true => human_nanos(from),
             false => format!("{}..{}", human_nanos(from), human_nanos(to)),
         };
+        if self.brokers > 0 {
+            self.describe_brokers(f, &pairs)?;
+        }
+        if let Some(ensemble) = &self.ensemble {
+            let sessions = &ensemble.sessions;
+            let names: Vec<&str> = sessions.activities.iter().map(|activity| activity.name()).collect();
+            writeln!(f, "members     {}: {}", ensemble.members, pairs(&ensemble.properties))?;
+            writeln!(
+                f,
+                "sessions    {} clients, {} operations/s, timeout {}, {} nodes of each kind",
+                sessions.clients,
+                sessions.operations_per_second,
+                human_nanos(sessions.timeout_ns),
+                sessions.nodes,
+            )?;
+            writeln!(f, "            {}", names.join(", "))?;
+        }
+        writeln!(f, "network     latency {}", range(self.network.latency_ns))?;
+        writeln!(
+            f,
+            "disk        read {}, write {}, sync {}",
+            range(self.disk.read_latency_ns),
+            range(self.disk.write_latency_ns),
+            range(self.disk.sync_latency_ns)
+        )?;
+        write!(
+            f,
+            "phases      safety {}, heal {}, liveness {}",
+            human_nanos(self.safety_ns),
+            human_nanos(self.heal_ns),
+            human_nanos(self.liveness_ns)
+        )?;
+        if !self.without.is_empty() {
+            let names: Vec<&str> = self.without.iter().map(|kind| kind.name()).collect();
+            write!(f, "\nwithout     {}", names.join(", "))?;
+        }
+        Ok(())
+    }
+}
+
+impl DrawnConfig {
+    fn describe_brokers(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        pairs: &dyn Fn(&BTreeMap<String, String>) -> String,
+    ) -> fmt::Result {
         let (topics, workload) = (&self.topics, &self.workload);
         writeln!(f, "brokers     {}: {}", self.brokers, pairs(&self.broker_properties))?;
         writeln!(
@@ -259,26 +324,6 @@ impl fmt::Display for DrawnConfig {
             workload.in_flight,
             workload.compression,
             human_nanos(workload.request_timeout_ns),
-        )?;
-        writeln!(f, "network     latency {}", range(self.network.latency_ns))?;
-        writeln!(
-            f,
-            "disk        read {}, write {}, sync {}",
-            range(self.disk.read_latency_ns),
-            range(self.disk.write_latency_ns),
-            range(self.disk.sync_latency_ns)
-        )?;
-        write!(
-            f,
-            "phases      safety {}, heal {}, liveness {}",
-            human_nanos(self.safety_ns),
-            human_nanos(self.heal_ns),
-            human_nanos(self.liveness_ns)
-        )?;
-        if !self.without.is_empty() {
-            let names: Vec<&str> = self.without.iter().map(|kind| kind.name()).collect();
-            write!(f, "\nwithout     {}", names.join(", "))?;
-        }
-        Ok(())
+        )
     }
 }

@@ -70,6 +70,22 @@ impl Source {
         }
     }
 
+    /// Where the header of a table stands, or that of the first table inside it.
+    pub(super) fn header(&self, table: &str) -> Option<Range<usize>> {
+        let mut start = 0;
+        for line in self.text.split_inclusive('\n') {
+            let name = line.trim_start().strip_prefix('[').and_then(|rest| rest.split(']').next());
+            let is_it = |name: &str| {
+                name.strip_prefix(table).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            };
+            if name.is_some_and(is_it) {
+                return Some(start..start + line.trim_end().len());
+            }
+            start += line.len();
+        }
+        None
+    }
+
     /// An error of the TOML reader, in this house's words.
     pub(super) fn toml_error(&self, error: &toml::de::Error) -> ScenarioError {
         let span = error.span().unwrap_or(0..0);

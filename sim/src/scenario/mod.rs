@@ -12,6 +12,7 @@
 
 mod check;
 mod draw;
+mod ensemble;
 mod error;
 mod model;
 mod properties;
@@ -19,6 +20,7 @@ pub mod units;
 
 pub use check::Expectations;
 pub use draw::{DrawnClock, DrawnConfig, DrawnDisk, DrawnNetwork, DrawnTopics};
+pub use ensemble::{CLIENT_PORT, DATA_DIRECTORY, DrawnEnsemble};
 pub use error::{ScenarioError, Source, nearest, suggestion};
 
 use crate::faults::{FaultKind, FaultRate, ScriptedFault};
@@ -104,6 +106,16 @@ impl Scenario {
     /// Where it was read from, as the user named it.
     pub fn source_name(&self) -> &str {
         &self.source.name
+    }
+
+    /// Whether it has brokers.
+    pub fn has_brokers(&self) -> bool {
+        self.file.brokers() > 0
+    }
+
+    /// Whether it has a coordinator ensemble.
+    pub fn has_ensemble(&self) -> bool {
+        self.file.ensemble.is_some()
     }
 
     /// What a campaign has to show.

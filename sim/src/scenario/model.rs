@@ -2,8 +2,14 @@
 //!
 //! Owns the file's shape. Never checks what types cannot say (see `check`) and never draws (see `draw`).
 
-use super::units::{Between, Bytes, Count, Nanos, SignedCount, SignedNanos};
-use crate::{faults::Direction, workload::Compression};
+use super::{
+    ensemble::{Ensemble, Sessions, SwarmEnsemble, SwarmSessions, ZooChoices},
+    units::{Between, Bytes, Count, Nanos, SignedCount, SignedNanos},
+};
+use crate::{
+    faults::{Direction, ShapeChoice, Target},
+    workload::Compression,
+};
 use serde::{Deserialize, Deserializer, de};
 use std::{collections::BTreeMap, fmt};
 use toml::Spanned;
@@ -14,8 +20,10 @@ use toml::Spanned;
 pub(super) struct File {
     pub name: Spanned<String>,
     pub description: Spanned<String>,
+    pub cluster: Option<Cluster>,
+    pub ensemble: Option<Ensemble>,
     #[serde(default)]
-    pub cluster: Cluster,
+    pub sessions: Sessions,
     #[serde(default)]
     pub topics: Topics,
     #[serde(default)]
@@ -36,6 +44,17 @@ pub(super) struct File {
     pub swarm: Swarm,
     #[serde(default)]
     pub expect: Expect,
+}
+
+impl File {
+    /// How many brokers: one where neither a cluster nor an ensemble is asked for.
+    pub fn brokers(&self) -> u64 {
+        match (&self.cluster, &self.ensemble) {
+            (Some(cluster), _) => cluster.brokers.get_ref().0,
+            (None, None) => Cluster::default().brokers.get_ref().0,
+            (None, Some(_)) => 0,
+        }
+    }
 }
 
 /// `[cluster]`: which machines run a broker, and with what configuration.
@@ -116,8 +135,11 @@ pub(super) struct Phases {
 pub(super) struct Swarm {
     /// Each seed leaves out some of the fault kinds, so that others show what they hide.
     pub fault_mix: bool,
-    pub broker_properties: BTreeMap<Spanned<String>, Spanned<Vec<PropertyValue>>>,
-    pub topic_properties: BTreeMap<Spanned<String>, Spanned<Vec<PropertyValue>>>,
+    pub broker_properties: BTreeMap<Spanned<String>, Choices>,
+    pub topic_properties: BTreeMap<Spanned<String>, Choices>,
+    pub ensemble_properties: ZooChoices,
+    pub ensemble: SwarmEnsemble,
+    pub sessions: SwarmSessions,
     pub workload: SwarmWorkload,
     pub network: SwarmNetwork,
     pub disk: SwarmDisk,
@@ -184,6 +206,7 @@ macro_rules! with_fault_parameters {
             pub operations: Option<Spanned<Between<Count>>>,
             pub free_bytes: Option<Spanned<Between<Bytes>>>,
             pub direction: Option<Spanned<Direction>>,
+            pub shape: Option<Spanned<ShapeChoice>>,
         }
 
         impl $name {
@@ -197,6 +220,7 @@ macro_rules! with_fault_parameters {
                     operations: self.operations.clone(),
                     free_bytes: self.free_bytes.clone(),
                     direction: self.direction.clone(),
+                    shape: self.shape.clone(),
                 }
             }
         }
@@ -207,12 +231,13 @@ with_fault_parameters! {
     /// `[faults.KIND]`: how often a kind of fault strikes a random machine in the safety phase.
     Rate {
         per_minute: Spanned<f64>,
+        on: Option<Spanned<Target>>,
     }
     /// `[[script]]`: one fault at a known time.
     Step {
         at: Spanned<Nanos>,
         fault: Spanned<String>,
-        node: Spanned<Count>,
+        node: Spanned<NodeName>,
     }
 }
 
@@ -226,6 +251,36 @@ pub(super) struct WrittenParameters {
     pub operations: Option<Spanned<Between<Count>>>,
     pub free_bytes: Option<Spanned<Between<Bytes>>>,
     pub direction: Option<Spanned<Direction>>,
+    pub shape: Option<Spanned<ShapeChoice>>,
+}
+
+/// A machine, by its number or its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct NodeName(pub String);
+
+struct NodeVisitor;
+
+impl de::Visitor<'_> for NodeVisitor {
+    type Value = NodeName;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a machine's number, or its name such as \"c1\"")
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<NodeName, E> {
+        Ok(NodeName(text.to_string()))
+    }
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<NodeName, E> {
+        Ok(NodeName(number.to_string()))
+    }
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<NodeName, E> {
+        Ok(NodeName(number.to_string()))
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(NodeVisitor)
+    }
 }
 
 /// When a producer counts a record as written.
@@ -253,10 +308,13 @@ impl Acks {
     }
 }
 
-/// Kafka's keys with their values as text.
+/// Kafka's or ZooKeeper's keys with their values as text.
 pub(super) type Properties = BTreeMap<Spanned<String>, Spanned<PropertyValue>>;
 
-/// The value of one of Kafka's keys: text, a whole number, or true/false.
+/// The swarm's choices for one key.
+pub(super) type Choices = Spanned<Vec<PropertyValue>>;
+
+/// The value of one of Kafka's or ZooKeeper's keys: text, a whole number, or true/false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PropertyValue(pub String);
 
@@ -292,13 +350,13 @@ impl<'de> Deserialize<'de> for PropertyValue {
 }
 
 /// A value that nobody wrote has no place in the file.
-fn unwritten<T>(value: T) -> Spanned<T> {
+pub(super) fn unwritten<T>(value: T) -> Spanned<T> {
     Spanned::new(0..0, value)
 }
 
 const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
-const SECOND: u64 = 1_000_000_000;
+pub(super) const SECOND: u64 = 1_000_000_000;
 
 const fn nanos(from: u64, to: u64) -> Between<Nanos> {
     Between { from: Nanos(from), to: Nanos(to) }

@@ -5,7 +5,7 @@
 use super::{
     check::{Checked, Checker},
     error::nearest,
-    model::{Properties, PropertyValue},
+    model::{Choices, Properties, PropertyValue},
 };
 use sillon_broker::config::keys;
 use std::{collections::BTreeMap, ops::Range};
@@ -94,7 +94,7 @@ impl Checker<'_> {
 
     pub(super) fn swarm_properties(
         &self,
-        properties: &BTreeMap<Spanned<String>, Spanned<Vec<PropertyValue>>>,
+        properties: &BTreeMap<Spanned<String>, Choices>,
         keys: Keys,
     ) -> Checked {
         for (name, values) in properties {

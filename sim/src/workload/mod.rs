@@ -10,6 +10,7 @@
 //! is left to chance comes from the workload's own streams of decisions, all durations from the client's own clock.
 
 mod config;
+pub mod coordinator;
 mod fetching;
 mod link;
 mod offsets;

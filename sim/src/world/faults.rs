@@ -88,10 +88,10 @@ impl fmt::Display for FaultKind {
 }
 
 impl FaultKind {
-    /// Whether it is a disk's failure that explains what a broker does about the file.
+    /// Whether it is a disk's failure that explains what a process does about the file.
     fn concerns_a_file(self) -> bool {
-        use FaultKind::{BitRot, DiskFull, MisdirectedWrite, ShortWrite, SyncError, WriteError};
-        matches!(self, BitRot | DiskFull | MisdirectedWrite | ShortWrite | SyncError | WriteError)
+        use FaultKind::{BitRot, DiskFull, MisdirectedWrite, ReadError, ShortWrite, SyncError, WriteError};
+        matches!(self, BitRot | DiskFull | MisdirectedWrite | ReadError | ShortWrite | SyncError | WriteError)
     }
 }
 

@@ -25,21 +25,23 @@ pub struct Event {
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{:>8} {:>16.6} ms {:<6} {}",
-            self.sequence,
-            self.time_ns as f64 / 1e6,
-            self.node,
-            self.kind
-        )?;
+        f.write_str(&self.line(&self.node))
+    }
+}
+
+impl Event {
+    /// The event as a line, with this name for its machine.
+    pub fn line(&self, machine: &dyn fmt::Display) -> String {
+        let (sequence, at_ms, kind) = (self.sequence, self.time_ns as f64 / 1e6, &self.kind);
+        let mut line = format!("{sequence:>8} {at_ms:>16.6} ms {machine:<6} {kind}");
         for (name, value) in &self.fields {
-            write!(f, " {name}={value}")?;
+            line.push_str(&format!(" {name}={value}"));
         }
         if !self.detail.is_empty() {
-            write!(f, " {}", self.detail)?;
+            line.push(' ');
+            line.push_str(&self.detail);
         }
-        Ok(())
+        line
     }
 }
 

@@ -322,8 +322,13 @@ fn a_member_with_an_empty_disk_does_not_vote_until_told_and_is_filled_again() {
          tick 3 100
          stabilize
          term 3 = 0
-         tick 1 3
+         tick 1
          stabilize
+         tick 1
+         stabilize
+         tick 1
+         stabilize
+         applied 3 a b
          propose 1 c
          stabilize
          tick 1 3

@@ -173,6 +173,11 @@ impl Network {
         lock(&self.state).links.get(&(from, to)).is_some_and(|link| link.cut)
     }
 
+    /// Whether a direction has a profile of its own.
+    pub fn is_custom(&self, from: NodeId, to: NodeId) -> bool {
+        lock(&self.state).links.get(&(from, to)).is_some_and(|link| link.profile.is_some())
+    }
+
     /// Sets what one direction is like from now on; `None` gives back the network's own profile.
     pub fn set_link(&self, from: NodeId, to: NodeId, profile: Option<LinkProfile>) {
         let custom = u64::from(profile.is_some());

@@ -1,0 +1,86 @@
+//! A broker of a run: its configuration, its program, and what its oracle is told that it promises.
+
+use super::{cluster::Cluster, disks::WorldDisks, ear::Ear};
+use crate::{
+    oracle::{Contract, Oracle},
+    scenario::DrawnConfig,
+    world::{Boot, NodeId, World, boot, now_ns},
+};
+use sillon_broker::{config::BrokerConfig, observe::Observers};
+use sillon_runtime::Runtime;
+use std::{fmt::Write, sync::Arc};
+
+/// Where each broker keeps its logs.
+const LOG_DIRECTORY: &str = "/data";
+/// Where each broker listens.
+pub(super) const PORT: u16 = 9092;
+
+/// The judge of the brokers of a configuration.
+pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig) -> Arc<Oracle> {
+    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config))
+}
+
+/// What runs on a broker's machine.
+pub(super) fn program(cluster: &Arc<Cluster>, node: u32) -> Boot {
+    let (config, _warnings) = BrokerConfig::from_properties(&properties(cluster, node), "scenario")
+        .expect("the scenario's properties were checked when it was read");
+    let cluster = Arc::downgrade(cluster);
+    boot(move |runtime| {
+        let (cluster, config) = (cluster.clone(), config.clone());
+        async move {
+            if let Some(cluster) = cluster.upgrade() {
+                serve(&cluster, node, runtime, config).await;
+            }
+        }
+    })
+}
+
+async fn serve(cluster: &Cluster, node: u32, runtime: Runtime, config: BrokerConfig) {
+    let Some(world) = cluster.world.upgrade() else { return };
+    let Some(oracle) = cluster.judges.brokers.clone() else { return };
+    let asked = cluster.begin(node);
+    let ear = Ear {
+        world: cluster.world.clone(),
+        node: NodeId(node),
+        incarnation: world.incarnations(NodeId(node)),
+        judges: cluster.judges.clone(),
+        inner: oracle.observer(node),
+        violated: cluster.news.clone(),
+    };
+    drop(world);
+    let result = sillon_broker::run(runtime, config, Observers::new(Arc::new(ear)), asked).await;
+    cluster.exited(node, result.err().map(|error| error.to_string()));
+}
+
+fn properties(cluster: &Cluster, node: u32) -> String {
+    let mut text = String::new();
+    let mut set =
+        |name: &str, value: &str| writeln!(text, "{name}={value}").expect("a string takes everything");
+    for (name, value) in &cluster.config.broker_properties {
+        set(name, value);
+    }
+    set("broker.id", &node.to_string());
+    set("listeners", &format!("PLAINTEXT://0.0.0.0:{PORT}"));
+    set("advertised.listeners", &format!("PLAINTEXT://{}:{PORT}", cluster.machines.name(node)));
+    set("log.dirs", LOG_DIRECTORY);
+    text
+}
+
+/// What the brokers of a configuration promise.
+fn contract(config: &DrawnConfig) -> Contract {
+    let topic = |name: &str| config.topics.properties.get(name).map(String::as_str);
+    let broker = |name: &str| config.broker_properties.get(name).map(String::as_str);
+    let value = |of_topic: &str, of_broker: &str| topic(of_topic).or(broker(of_broker)).map(str::to_string);
+    let flush = value("flush.messages", "log.flush.interval.messages");
+    let compression = value("compression.type", "compression.type");
+    let timestamps = value("message.timestamp.type", "log.message.timestamp.type");
+    Contract {
+        log_directory: LOG_DIRECTORY.into(),
+        flush_every_message: flush.as_deref() == Some("1"),
+        stored_as_sent: compression.as_deref().is_none_or(|codec| codec == "producer")
+            && timestamps.as_deref().is_none_or(|kind| kind == "CreateTime"),
+        produce_within_ns: config.liveness_ns / 2,
+        catch_up_within_ns: config.liveness_ns,
+        ..Contract::default()
+    }
+}
