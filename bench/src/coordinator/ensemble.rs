@@ -97,9 +97,12 @@ impl Ensemble {
         self.pids()?.into_iter().map(process::resident_bytes).sum()
     }
 
-    /// The process ids of the members, which all have to run.
-    fn pids(&self) -> Result<Vec<u32>> {
-        // A line for each: number, address, mode, process id.
+    /// The process ids of the members.
+    ///
+    /// # Errors
+    /// A member that does not run.
+    pub fn pids(&self) -> Result<Vec<u32>> {
+        // Of each member a line: number, address, mode, process id.
         self.order(&["status"])?
             .lines()
             .map(|line| {
