@@ -27,6 +27,9 @@ pub(super) struct Leading {
     heard: BTreeMap<SessionId, Monotonic>,
     /// When to look at a session again: no later than it can expire.
     looks: BTreeSet<(Monotonic, SessionId)>,
+    /// Sessions that somebody asks to go on with, and how often, while that is not applied here: it may be applied
+    /// elsewhere already, so they are not found silent.
+    moving: BTreeMap<SessionId, u32>,
     /// Sessions whose end is on its way.
     ending: BTreeSet<SessionId>,
     /// What a report of having heard a session may take to get here.
@@ -43,6 +46,7 @@ impl Leading {
             active: false,
             heard: BTreeMap::new(),
             looks: BTreeSet::new(),
+            moving: BTreeMap::new(),
             ending: BTreeSet::new(),
             grace: Duration::from_millis(config.tick_time_ms / 2),
             next_sweep: Monotonic::default(),
@@ -89,6 +93,7 @@ impl Member {
         self.leading.active = false;
         self.leading.heard.clear();
         self.leading.looks.clear();
+        self.leading.moving.clear();
         self.leading.ending.clear();
         // Whoever waits for one of these learns of the change of leaders, and is sent away.
         self.leading.backlog.clear();
@@ -103,6 +108,16 @@ impl Member {
         }
     }
 
+    /// Somebody's wish to go on with a session has been applied, granted or not.
+    pub(super) fn has_moved(&mut self, session: SessionId) {
+        if let Some(count) = self.leading.moving.get_mut(&session) {
+            *count -= 1;
+            if *count == 0 {
+                self.leading.moving.remove(&session);
+            }
+        }
+    }
+
     pub(super) fn untrack(&mut self, session: SessionId) {
         self.leading.heard.remove(&session);
         self.leading.ending.remove(&session);
@@ -114,9 +129,17 @@ impl Member {
         let mut refused = Vec::new();
         while let Some(mut command) = self.leading.backlog.pop_front() {
             command.time_ms = self.moment.unix.0;
+            let moving = match &command.action {
+                Action::AttachSession { session, .. } => Some(*session),
+                _ => None,
+            };
             let data = Bytes::from(crate::frame::encode_payload(&command));
             match self.consensus.propose(data) {
-                Ok(()) => {}
+                Ok(()) => {
+                    if let Some(session) = moving {
+                        *self.leading.moving.entry(session).or_default() += 1;
+                    }
+                }
                 Err(ProposalRefused::Busy { .. }) => {
                     self.leading.backlog.push_front(command);
                     break;
@@ -173,7 +196,10 @@ impl Member {
             let Some(timeout_ms) = self.state.session(session).map(|state| state.timeout_ms) else {
                 continue;
             };
-            let end = heard + timeout_of(timeout_ms) + self.leading.grace;
+            let mut end = heard + timeout_of(timeout_ms) + self.leading.grace;
+            if self.leading.moving.contains_key(&session) {
+                end = end.max(now + self.leading.grace);
+            }
             if now < end {
                 self.leading.looks.insert((end, session));
             } else if self.leading.ending.insert(session) {
