@@ -10,12 +10,14 @@ use crate::{
     consensus::ProposalRefused,
     observe::Observation,
     peer::PeerMessage,
+    state::CONFIGURATION,
     types::SessionId,
 };
 use bytes::Bytes;
 use sillon_runtime::Monotonic;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt::Write,
     time::Duration,
 };
 
@@ -191,6 +193,22 @@ impl Member {
             let mut name = [0; 16];
             name.copy_from_slice(&self.secret[16..]);
             self.lead_own(Action::NameEnsemble { ensemble: u128::from_be_bytes(name) });
+        }
+    }
+
+    /// Writes the members to where clients look for them, where that is not what stands there.
+    pub(super) fn describe_ensemble(&mut self) {
+        if self.config.is_standalone() {
+            return;
+        }
+        let mut members = String::new();
+        for (member, address) in &self.config.members {
+            writeln!(members, "server.{member}={address}:participant").expect("a string takes everything");
+        }
+        members.push_str("version=0");
+        let now = self.state.node(CONFIGURATION).and_then(|node| node.data);
+        if now != Some(members.as_bytes()) {
+            self.lead_own(Action::DescribeEnsemble { members });
         }
     }
 

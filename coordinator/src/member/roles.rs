@@ -68,6 +68,7 @@ impl Member {
         if role == Role::Leader && !self.roles.named && self.applied_term == term.0 {
             self.roles.named = true;
             self.name_ensemble();
+            self.describe_ensemble();
         }
         if (role, leader, term) == (self.roles.role, self.roles.leader, self.roles.term) {
             return;

@@ -220,5 +220,6 @@ fn action_name(action: &Action) -> String {
         Action::Write { session, operation, .. } => format!("operation {operation} of session {session}"),
         Action::Sweep { path, .. } => format!("sweep {path}"),
         Action::NameEnsemble { .. } => "name the ensemble".to_string(),
+        Action::DescribeEnsemble { .. } => "describe the ensemble".to_string(),
     }
 }

@@ -119,7 +119,7 @@ impl Model {
                 self.write(session.0, *connection, identities, *operation, body)
             }
             Action::Sweep { path, seen_zxid } => self.sweep(path, *seen_zxid),
-            Action::NameEnsemble { .. } => Effect::Nothing,
+            Action::NameEnsemble { .. } | Action::DescribeEnsemble { .. } => Effect::Nothing,
         }
     }
 
