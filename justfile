@@ -44,6 +44,14 @@ bench *args:
 bench-kafka *args:
     bench/kafka.sh {{args}}
 
+# An ensemble of three coordinators on 127.0.0.1:23181 to 23183: start, stop, kill, status, leader, connect, remove
+ensemble *args='status':
+    conformance/ensemble.sh {{args}}
+
+# The coordinator against a real ZooKeeper 3.8.4, interleaved (needs Java and Maven)
+bench-coordinator *args:
+    bench/coordinator.sh {{args}}
+
 # Long sweep of every scenario
 sweep seeds='2000':
     cargo sim run scenarios/*.toml --seeds {{seeds}}

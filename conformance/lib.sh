@@ -59,12 +59,34 @@ free_port() {
   echo "$port"
 }
 
+# A number P such that all ports that an ensemble takes are free: P+N for clients of member N, P+100+N and P+200+N between members.
+free_ports() {
+  local port offset member
+  while true; do
+    port=$((20000 + RANDOM % 9000))
+    for offset in 0 100 200; do
+      for member in 1 2 3 4 5; do
+        ! (exec 3<>"/dev/tcp/127.0.0.1/$((port + offset + member))") 2>/dev/null || continue 3
+      done
+    done
+    echo "$port" && return
+  done
+}
+
 # Builds the release broker and sets SILLON_BROKER to its path; a SILLON_BROKER that is set already is taken as it is.
 build_broker() {
   [ -z "${SILLON_BROKER:-}" ] || return 0
   command -v cargo >/dev/null || { echo "cargo is missing: install Rust from https://rustup.rs" >&2; return 1; }
   (cd "$repository" && cargo build --quiet --release -p sillon-broker --bin sillon-broker) || return 1
   export SILLON_BROKER=${CARGO_TARGET_DIR:-$repository/target}/release/sillon-broker
+}
+
+# Builds the release coordinator and sets SILLON_COORDINATOR to its path; one that is set already is taken as it is.
+build_coordinator() {
+  [ -z "${SILLON_COORDINATOR:-}" ] || return 0
+  command -v cargo >/dev/null || { echo "cargo is missing: install Rust from https://rustup.rs" >&2; return 1; }
+  (cd "$repository" && cargo build --quiet --release -p sillon-coordinator --bin sillon-coordinator) || return 1
+  export SILLON_COORDINATOR=${CARGO_TARGET_DIR:-$repository/target}/release/sillon-coordinator
 }
 
 # start_broker DIRECTORY PORT OPTIONS...: starts the broker with its data in DIRECTORY/log and sets BROKER_PID.
@@ -103,11 +125,12 @@ stop_broker() {
   [ "$code" = 0 ] || { echo "FAIL the broker ended with exit code $code after SIGTERM"; return 1; }
 }
 
-# Makes the Python environment with the clients, once, and sets `python`.
+# python_environment [NAME REQUIREMENTS]: makes a Python environment with the clients (all but kazoo where nothing is named), once, and sets
+# `python`.
 python_environment() {
+  local environment=$cache/${1:-python} wanted=${2:-$conformance/clients/python/requirements.txt}
   need python3 "install the package python3"
   python3 -c 'import venv, ensurepip' 2>/dev/null || skip "python3 has no venv: install the package python3-venv"
-  local wanted=$conformance/clients/python/requirements.txt environment=$cache/python
   if ! cmp -s "$wanted" "$environment/requirements.txt"; then
     rm -rf "$environment"
     mkdir -p "$cache"

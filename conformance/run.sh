@@ -1,36 +1,48 @@
 #!/usr/bin/env bash
-# Real clients against the broker.
+# Real clients against the broker and the coordinator.
 #
-#   conformance/run.sh [--short] [--only SUITE[,SUITE...]] [HOST:PORT]
+#   conformance/run.sh [--short] [--only SUITE[,SUITE...]] [--members N] [--connect HOST:PORT[,HOST:PORT...] | --zookeeper] [HOST:PORT]
 #
-# Without HOST:PORT it builds the release broker, starts it on a free port with its data in a temporary directory, and at the end
-# stops it and looks at the log files that it leaves. With HOST:PORT it tests the broker that listens there, whichever it is.
-#   --short   less text for kcat and fewer rounds of kill -9, for CI
-#   --only    some of: kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9
+# For the broker's suites: without HOST:PORT it builds the release broker, starts it on a free port with its data in a temporary directory,
+# and at the end stops it and looks at the log files that it leaves. With HOST:PORT it tests the broker that listens there, whichever it is.
+# For the coordinator's suites: it builds the release coordinator and starts an ensemble of three in the same way.
+#   --short       less text for kcat and fewer rounds of kill -9, for CI
+#   --only        some of: kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9
+#                 zk-facts zk-cli kazoo zk-java kafka-on-coordinator
+#   --members N   an ensemble of N, or one standalone server where N is 1
+#   --connect     the servers that listen there instead of an ensemble of ours, whichever they are; steps that stop one are left out
+#   --zookeeper   a real ZooKeeper 3.8.4 instead of an ensemble of ours
+# Where --only is missing, --connect and --zookeeper run the coordinator's suites, and HOST:PORT the broker's.
 #
 # A client whose tools this machine lacks is skipped, with a line that says what to install. The clients themselves are fetched
 # (PyPI, npm, Maven Central, the Go proxy) the first time, into SILLON_CONFORMANCE_CACHE (default ~/.cache/sillon-conformance).
-# SILLON_BROKER names a broker program to use instead of building one; KEEP=1 keeps the working directory.
+# SILLON_BROKER and SILLON_COORDINATOR name programs to use instead of building them; KEEP=1 keeps the working directory.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
 . "$here/lib.sh"
 
-ALL_SUITES=(kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9)
-suites=("${ALL_SUITES[@]}")
+BROKER_SUITES=(kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9)
+COORDINATOR_SUITES=(zk-facts zk-cli kazoo zk-java kafka-on-coordinator)
+suites=()
 export SHORT=${SHORT:-0}
-given_bootstrap=
+given_bootstrap='' given_connect='' real_zookeeper=0 members=3
 
 usage() {
-  sed -n '2,13s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,21s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 
 while [ $# -gt 0 ]; do
   case $1 in
     --short) SHORT=1 ;;
-    --only)
+    --zookeeper) real_zookeeper=1 ;;
+    --only | --members | --connect)
       [ $# -ge 2 ] || usage
-      IFS=, read -ra suites <<<"$2"
+      case $1 in
+        --only) IFS=, read -ra suites <<<"$2" ;;
+        --members) members=$2 ;;
+        --connect) given_connect=$2 ;;
+      esac
       shift
       ;;
     -*) usage ;;
@@ -39,8 +51,17 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+if [ ${#suites[@]} = 0 ]; then
+  if [ -n "$given_connect" ] || [ "$real_zookeeper" = 1 ]; then
+    suites=("${COORDINATOR_SUITES[@]}")
+  elif [ -n "$given_bootstrap" ]; then
+    suites=("${BROKER_SUITES[@]}")
+  else
+    suites=("${BROKER_SUITES[@]}" "${COORDINATOR_SUITES[@]}")
+  fi
+fi
 for suite in "${suites[@]}"; do
-  [ -x "$here/suites/$suite.sh" ] || { echo "no suite is named $suite; there are: ${ALL_SUITES[*]}" >&2; exit 2; }
+  [ -x "$here/suites/$suite.sh" ] || { echo "no suite is named $suite; there are: ${BROKER_SUITES[*]} ${COORDINATOR_SUITES[*]}" >&2; exit 2; }
 done
 
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/sillon-conformance.XXXXXX")
@@ -49,24 +70,68 @@ broker_pid=
 
 end() {
   [ -z "$broker_pid" ] || kill -9 "$broker_pid" 2>/dev/null
+  [ -z "${CONTROL:-}" ] || "$CONTROL" kill
   if [ "${KEEP:-0}" = 1 ] || [ "${failed:-1}" != 0 ]; then echo "kept: $WORK"; else rm -rf "$WORK"; fi
 }
 trap end EXIT
 trap 'exit 130' INT TERM
 
-if [ -n "$given_bootstrap" ]; then
-  export BOOTSTRAP=$given_bootstrap
-elif [ "${suites[*]}" = kill9 ]; then
-  build_broker || { echo "the broker does not build" >&2; exit 1; } # it starts its own, again and again
-else
+# is_one_of NAME NAMES...
+is_one_of() {
+  local name=$1
+  shift
+  [[ " $* " == *" $name "* ]]
+}
+
+start_what_the_broker_suites_need() {
+  if [ -n "$given_bootstrap" ]; then
+    export BOOTSTRAP=$given_bootstrap
+    return
+  fi
   build_broker || { echo "the broker does not build" >&2; exit 1; }
+  [ "$*" != kill9 ] || return 0 # it starts its own, again and again
   export LOG_DIRECTORY=$WORK/broker/log
+  local port
   port=$(free_port)
   export BOOTSTRAP=127.0.0.1:$port
   # Small segments, so that clients and tools meet many of them.
   start_broker "$WORK/broker" "$port" --override log.segment.bytes=16777216 || exit 1
   broker_pid=$BROKER_PID
-fi
+}
+
+# Sets CONNECT, and CONTROL where the members are ours to stop.
+start_what_the_coordinator_suites_need() {
+  if [ -n "$given_connect" ]; then
+    export CONNECT=$given_connect
+    return
+  fi
+  export CONTROL=$here/ensemble.sh ENSEMBLE_SIZE=$members ENSEMBLE_DIRECTORY=$WORK/ensemble ENSEMBLE_PORT
+  ENSEMBLE_PORT=$(free_ports)
+  if [ "$real_zookeeper" = 1 ]; then
+    CONTROL=$here/peers/zookeeper.sh
+  else
+    build_coordinator || { echo "the coordinator does not build" >&2; exit 1; }
+  fi
+  "$CONTROL" start || exit 1
+  CONNECT=$("$CONTROL" connect)
+  export CONNECT
+}
+
+# check_coordinators SUITE: every member serves, whatever the suite has done.
+check_coordinators() {
+  [ -n "${CONTROL:-}" ] || return 0
+  if "$CONTROL" status | grep -E ' (down|electing) '; then
+    echo "FAIL not all members serve after $1; their output: $WORK/ensemble"
+    return 1
+  fi
+}
+
+needed_by_broker=() needed_by_coordinator=()
+for suite in "${suites[@]}"; do
+  if is_one_of "$suite" "${COORDINATOR_SUITES[@]}"; then needed_by_coordinator+=("$suite"); else needed_by_broker+=("$suite"); fi
+done
+[ ${#needed_by_broker[@]} = 0 ] || start_what_the_broker_suites_need "${needed_by_broker[@]}"
+[ ${#needed_by_coordinator[@]} = 0 ] || start_what_the_coordinator_suites_need
 
 # The suites run one after the other; dump-log wants the broker stopped, and kill9 starts its own.
 passed=0 failed=0 skipped=0
@@ -97,11 +162,16 @@ for suite in "${suites[@]}"; do
     failed=$((failed + 1)) broker_pid=
     break
   fi
+  if is_one_of "$suite" "${COORDINATOR_SUITES[@]}" && ! check_coordinators "$suite"; then
+    failed=$((failed + 1))
+    break
+  fi
 done
 if [ -n "$broker_pid" ]; then
   stop_broker "$broker_pid" || failed=$((failed + 1))
   broker_pid=
 fi
+if [ -n "${CONTROL:-}" ]; then "$CONTROL" stop || failed=$((failed + 1)); fi
 echo
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]

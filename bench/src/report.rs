@@ -137,6 +137,13 @@ impl Display for Report {
     }
 }
 
+/// Prints how many bounds of all reports are kept.
+pub fn print_summary(reports: &[Report]) {
+    let verdicts = reports.iter().flat_map(|report| &report.verdicts);
+    let (met, missed): (Vec<_>, Vec<_>) = verdicts.partition(|verdict| verdict.met);
+    println!("{} bounds kept, {} MISSED", met.len(), missed.len());
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

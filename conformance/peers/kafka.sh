@@ -3,9 +3,11 @@
 #
 #   kafka.sh up zk39|kraft41 DIR [PORT=9092] [KEY=VALUE...]   start one broker with its data in DIR; prints its pid
 #   kafka.sh down DIR                                         stop what DIR started
-#   kafka.sh tool 39|41 CLASS ARGUMENTS...                    run one of Kafka's tools, e.g. tool 39 kafka.tools.DumpLogSegments --files F
+#   kafka.sh tool 28|39|41 CLASS ARGUMENTS...                 run one of Kafka's tools, e.g. tool 39 kafka.tools.DumpLogSegments --files F
+#   kafka.sh jars 28|39|41                                    fetch the jars and print the folder that they are in
 #
 # zk39 is Kafka 3.9.1 on its own ZooKeeper 3.8.4 (which takes PORT+100); kraft41 is Kafka 4.1.2 (whose controller takes PORT+100).
+# 28 is Kafka 2.8.2, the last whose tools talk to ZooKeeper.
 # HEAP (default 1g) is the broker's heap. The jars are fetched once, into KAFKA_JARS (default ~/.cache/sillon-peers).
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
@@ -13,7 +15,7 @@ cache=${KAFKA_JARS:-$HOME/.cache/sillon-peers}
 heap=${HEAP:-1g}
 
 usage() {
-  sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 
@@ -131,6 +133,10 @@ case ${1:-} in
     [ $# -ge 3 ] || usage
     java_command /dev/null "$(jars "$2")"
     exec "${java[@]}" "${@:3}"
+    ;;
+  jars)
+    [ $# = 2 ] || usage
+    jars "$2"
     ;;
   *) usage ;;
 esac

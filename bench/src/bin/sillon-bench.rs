@@ -4,7 +4,7 @@ use clap::{Parser, ValueEnum};
 use sillon_bench::{
     Result,
     process::{WorkDirectory, sibling, touch_free_memory},
-    report::Report,
+    report::{Report, print_summary},
     suites::{self, External, Settings},
 };
 use std::{path::PathBuf, process::ExitCode, str::FromStr};
@@ -118,13 +118,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&reports)?);
     } else {
-        summary(&reports);
+        print_summary(&reports);
     }
     Ok(reports.iter().all(Report::met))
-}
-
-fn summary(reports: &[Report]) {
-    let verdicts = reports.iter().flat_map(|report| &report.verdicts);
-    let (met, missed): (Vec<_>, Vec<_>) = verdicts.partition(|verdict| verdict.met);
-    println!("{} bounds kept, {} MISSED", met.len(), missed.len());
 }

@@ -153,7 +153,7 @@ impl Subject {
 }
 
 /// The order of the servers in a turn: forwards and backwards, so that none is always the first.
-fn order(subjects: usize, turn: usize) -> Vec<usize> {
+pub(crate) fn order(subjects: usize, turn: usize) -> Vec<usize> {
     let forwards = 0..subjects;
     if turn.is_multiple_of(2) { forwards.collect() } else { forwards.rev().collect() }
 }

@@ -61,6 +61,14 @@ impl Leading {
         }
     }
 
+    /// This process stood still for so long: what it did not hear meanwhile may wait to be read, so that time does not
+    /// count against anybody.
+    pub fn forgive(&mut self, standstill: Duration) {
+        for heard in self.heard.values_mut() {
+            *heard = *heard + standstill;
+        }
+    }
+
     fn track(&mut self, session: SessionId, timeout: Duration, now: Monotonic) {
         self.heard.insert(session, now);
         self.looks.insert((now + timeout, session));
