@@ -26,6 +26,7 @@ COORDINATOR_SUITES=(zk-facts zk-cli kazoo zk-java kafka-on-coordinator)
 suites=()
 export SHORT=${SHORT:-0}
 given_bootstrap='' given_connect='' real_zookeeper=0 members=3
+unset CONTROL # only an ensemble that was started here is stopped here
 
 usage() {
   sed -n '2,21s/^# \{0,1\}//p' "$0" >&2

@@ -10,7 +10,11 @@ use std::{
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    thread::sleep,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle, sleep},
     time::{Duration, Instant},
 };
 
@@ -209,6 +213,47 @@ pub fn lowest_priority() -> io::Result<()> {
     // SAFETY: the pointer is to a local.
     let code = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
     if code == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Threads that keep every processor awake, at the lowest priority, until they are dropped: an idle one sleeps, and
+/// waking it would be most of what is measured.
+#[derive(Debug)]
+pub struct Spinners {
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Spinners {
+    /// Starts one on each processor.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn start() -> Result<Self> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let threads = (0..processors()?)
+            .map(|processor| {
+                let stop = stop.clone();
+                thread::spawn(move || {
+                    // Where the priority cannot be lowered, a spinner would be in the way of what is measured.
+                    if pin_to(processor).and_then(|()| lowest_priority()).is_ok() {
+                        while !stop.load(Ordering::Relaxed) {
+                            std::hint::spin_loop();
+                        }
+                    }
+                })
+            })
+            .collect();
+        Ok(Self { stop, threads })
+    }
+}
+
+impl Drop for Spinners {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().expect("a spinner does nothing that panics");
+        }
+    }
 }
 
 /// Writes to up to `limit` bytes of free memory and gives them back. In a virtual machine the first write to a page

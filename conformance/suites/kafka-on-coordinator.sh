@@ -26,7 +26,9 @@ java_tool() {
     -cp "$1/*" "${@:2}" 2>&1
 }
 topics() { java_tool "$jars28" kafka.admin.TopicCommand --zookeeper "$zookeeper" "$@"; }
-reassign() { java_tool "$jars28" kafka.admin.ReassignPartitionsCommand --zookeeper "$zookeeper" --reassignment-json-file "$work/reassignment.json" "$@"; }
+reassign() {
+  java_tool "$jars28" kafka.admin.ReassignPartitionsCommand --zookeeper "$zookeeper" --reassignment-json-file "$work/reassignment.json" "$@"
+}
 topic_configuration() { java_tool "$jars39" kafka.admin.ConfigCommand --bootstrap-server "$broker1" --entity-type topics --entity-name t1 "$@"; }
 shell() { java_tool "$jars39" org.apache.zookeeper.ZooKeeperMain -waitforconnection -timeout 20000 -server "$CONNECT" "$@"; }
 metadata() { kcat -b "$1" -m 3 -L ${2:+-t "$2"} 2>/dev/null; }
@@ -104,9 +106,10 @@ kill_kafka() { # NUMBER
 # partition_lines TOPIC: `leader isr` of each partition, the ISR sorted.
 partition_lines() {
   local leader isr
-  metadata "$broker1" "$1" | sed -n 's/^ *partition .* leader \(-\?[0-9]*\), replicas: [0-9,]*, isrs: \([0-9,]*\).*/\1 \2/p' | while read -r leader isr; do
-    echo "$leader $(tr , '\n' <<<"$isr" | sort | paste -sd,)"
-  done
+  metadata "$broker1" "$1" | sed -n 's/^ *partition .* leader \(-\?[0-9]*\), replicas: [0-9,]*, isrs: \([0-9,]*\).*/\1 \2/p' |
+    while read -r leader isr; do
+      echo "$leader $(tr , '\n' <<<"$isr" | sort | paste -sd,)"
+    done
 }
 
 # in_sync TOPIC COUNT ISR: so many partitions, each with this ISR and a leader.
@@ -126,7 +129,8 @@ create_topic() { # NAME PARTITIONS FACTOR ISR
   topics --create --topic "$1" --partitions "$2" --replication-factor "$3" | grep 'Created topic' && within 30 in_sync "$1" "$2" "$4"
 }
 describe_topic() {
-  [ "$(topics --describe --topic t1 | tee "$work/described" | grep -c 'Leader: 1.*Replicas: 1.*Isr: 1')" = 3 ] || { cat "$work/described" && return 1; }
+  topics --describe --topic t1 >"$work/described"
+  [ "$(grep -c 'Leader: 1.*Replicas: 1.*Isr: 1' "$work/described")" = 3 ] || { cat "$work/described" && return 1; }
 }
 add_partitions() {
   topics --alter --topic t1 --partitions 5

@@ -3,6 +3,7 @@
 use super::{Ensemble, OURS, Settings, ZOOKEEPER, make};
 use crate::{
     Result,
+    process::Spinners,
     report::{Report, percentile},
     suites::order,
     zookeeper::{self, Load, Operation},
@@ -40,12 +41,14 @@ pub fn throughput(settings: &Settings) -> Result<Vec<Report>> {
 
 fn compare(settings: &Settings, ensembles: &[Ensemble], members: usize, load: &Load) -> Result<Report> {
     let mut rounds = vec![Vec::new(); ensembles.len()];
+    let spinners = Spinners::start()?;
     for turn in 0..settings.pairs {
         for index in order(ensembles.len(), turn) {
             let top = format!("/{}x{}-{turn}", load.connections, load.depth);
             rounds[index].push(round(&ensembles[index], load, &top)?);
         }
     }
+    drop(spinners);
     let mut report = Report::new(format!(
         "{members} member(s), {} connections x {} in flight, {DATA_BYTES} B, {} requests of each kind: {} interleaved runs",
         load.connections,
@@ -69,6 +72,7 @@ fn compare(settings: &Settings, ensembles: &[Ensemble], members: usize, load: &L
         }
     }
     report.note("fsync before every acknowledgement of a write; CPU is that of all members together");
+    report.note("every processor spins at the lowest priority meanwhile: an idle one sleeps, and waking it is most of what one request costs");
     Ok(report)
 }
 

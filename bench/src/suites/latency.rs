@@ -2,15 +2,9 @@
 
 use super::{BROKER, KAFKA, Settings, Subject, order};
 use crate::{
-    Result, load, process,
+    Result, load,
+    process::Spinners,
     report::{Report, percentile},
-};
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
 };
 
 const P50: &str = "p50 ms";
@@ -40,7 +34,7 @@ pub fn latency(settings: &Settings) -> Result<Vec<Report>> {
             subject.delete_topic(&topic)?;
         }
     }
-    spinners.stop();
+    drop(spinners);
     let mut report = Report::new(format!(
         "latency, acks=all, {RECORDS_PER_SECOND} records of 1 KiB a second: {} interleaved runs of {count} records",
         settings.pairs
@@ -59,37 +53,4 @@ pub fn latency(settings: &Settings) -> Result<Vec<Report>> {
         report.note("the bounds are against Apache Kafka: just bench-kafka");
     }
     Ok(vec![report])
-}
-
-/// Threads that keep every processor awake.
-struct Spinners {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Spinners {
-    fn start() -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let threads = (0..process::processors()?)
-            .map(|processor| {
-                let stop = stop.clone();
-                thread::spawn(move || {
-                    // Where the priority cannot be lowered, a spinner would be in the way of what is measured.
-                    if process::pin_to(processor).and_then(|()| process::lowest_priority()).is_ok() {
-                        while !stop.load(Ordering::Relaxed) {
-                            std::hint::spin_loop();
-                        }
-                    }
-                })
-            })
-            .collect();
-        Ok(Self { stop, threads })
-    }
-
-    fn stop(self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads {
-            thread.join().expect("a spinner does nothing that panics");
-        }
-    }
 }

@@ -90,8 +90,12 @@ class Normaliser:
         text = re.sub(r"(ZooKeeper CLI version: ).*", r"\1V", text)
         # The paths of getEphemerals and the users of whoami come in any order.
         text = re.sub(r"(?m)^\[(/[^\[\]]*)\]$", lambda found: "[" + ", ".join(sorted(found.group(1).split(", "))) + "]", text)
-        text = re.sub(r"(Auth scheme: User\n)((?:.+\n?)+)", lambda found: found.group(1) + "\n".join(sorted(found.group(2).split("\n"))).strip("\n"), text)
+        text = re.sub(r"(Auth scheme: User\n)((?:.+\n?)+)", self.sort_users, text)
         return re.sub(r"[ \t]+$", "", text, flags=re.M).strip("\n")
+
+    @staticmethod
+    def sort_users(found):
+        return found.group(1) + "\n".join(sorted(found.group(2).split("\n"))).strip("\n")
 
     def name_zxid(self, found):
         return found.group(1) + self.zxids.setdefault(found.group(2), f"Z{len(self.zxids) + 1}")

@@ -175,7 +175,10 @@ def multi(server):
     reply = client.call(MULTI, multi_body([]))
     yield "empty: error, body", (reply.error, reply.body)
     yield "with a getData: error", client.call(MULTI, multi_body([(GET_DATA, read_body(server.path("/n")))])).error
-    reads = [(GET_DATA, read_body(server.path("/none"))), (GET_CHILDREN, read_body(server.path("/n"))), (GET_DATA, read_body(server.path("/n"), True))]
+    reads = [
+        (GET_DATA, read_body(server.path("/none"))), (GET_CHILDREN, read_body(server.path("/n"))),
+        (GET_DATA, read_body(server.path("/n"), watch=True)),
+    ]
     reply = client.call(MULTI_READ, multi_body(reads))
     yield "multiRead: error, first result, bytes", (reply.error, struct.unpack(">i?i", reply.body[:9]), len(reply.body))
     yield "multiRead sets no watch", client.call(SET_DATA, set_body(server.path("/n"), b"z")).events
