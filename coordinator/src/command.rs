@@ -90,4 +90,9 @@ pub enum Action {
         /// A random number.
         ensemble: u128,
     },
+    /// Writes who the members are to `/zookeeper/config`, where clients look.
+    DescribeEnsemble {
+        /// A `server.N` line for each, and the version, as ZooKeeper writes them.
+        members: String,
+    },
 }

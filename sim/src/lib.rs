@@ -21,8 +21,6 @@ compile_error!(
 #[cfg(madsim)]
 pub mod cli;
 #[cfg(madsim)]
-mod coordinator;
-#[cfg(madsim)]
 pub mod decisions;
 #[cfg(madsim)]
 pub mod driver;

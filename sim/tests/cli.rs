@@ -20,13 +20,28 @@ fn every_scenario_of_the_tree_is_right_and_listed() {
     for name in ["single-broker-crash", "power-loss", "torn-writes", "disk-full", "slow-disk", "clock-jump"] {
         assert!(text(&output.stdout).contains(name), "{name} is missing");
     }
+    for name in [
+        "crash",
+        "power-loss",
+        "partition",
+        "clocks",
+        "slow-disk",
+        "disk-errors",
+        "snapshots",
+        "rolling-restart",
+        "sessions",
+    ] {
+        assert!(text(&output.stdout).contains(&format!("coordinator-{name}")), "{name} is missing");
+    }
 }
 
 #[test]
 fn lists_name_what_scenarios_may_use() {
     assert!(text(&sillon_sim(&["list", "invariants"]).stdout).contains("I20 "));
     assert!(text(&sillon_sim(&["list", "faults"]).stdout).contains("power-loss"));
+    assert!(text(&sillon_sim(&["list", "faults"]).stdout).contains("rolling-restart"));
     assert!(text(&sillon_sim(&["list", "properties"]).stdout).contains("segment.bytes"));
+    assert!(text(&sillon_sim(&["list", "properties"]).stdout).contains("snapCount"));
 }
 
 #[test]
@@ -82,6 +97,15 @@ fn a_seed_can_be_traced_and_replayed_by_hand() {
     let replay = sillon_sim(&["replay", "single-broker-crash"]);
     assert_eq!(replay.status.code(), Some(2));
     assert_eq!(text(&replay.stderr), "error: which seed of single-broker-crash? Add --seed S\n");
+}
+
+#[test]
+fn members_are_traced_by_their_names() {
+    let arguments =
+        ["trace", "coordinator-crash", "--seed", "1", "--to", "2s", "--node", "c1", "--duration", "3s"];
+    let trace = sillon_sim(&arguments);
+    assert!(text(&trace.stdout).lines().all(|line| line.contains(" c1 ")), "{}", text(&trace.stdout));
+    assert!(text(&trace.stdout).contains("member/started"));
 }
 
 #[test]

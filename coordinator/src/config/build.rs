@@ -70,6 +70,7 @@ pub(super) fn build(
         container_check_interval_ms: values.number("znode.container.checkIntervalMs"),
         election_timeout_ms,
         heartbeat_interval_ms,
+        log_memory_bytes: values.size("sillon.logMemoryBytes"),
         set: settings.values.iter().map(|(name, (_, value))| (*name, value.clone())).collect(),
     })
 }

@@ -126,6 +126,12 @@ pub const KEYS: &[Key] = &[
         "50",
         "How often the leader tells the others that it is there, in milliseconds.",
     ),
+    key(
+        "sillon.logMemoryBytes",
+        Kind::Size(16 * 1024, 1 << 40),
+        "67108864",
+        "How much of the log is kept in memory for members that lag, in bytes; one that lags more gets a snapshot.",
+    ),
     key("snapCount", Kind::Number(2, INT_MAX), "100000", "After how many transactions a snapshot is taken."),
     key("syncLimit", Kind::Number(1, INT_MAX), "5", "How many ticks a member may stay behind the leader."),
     key(

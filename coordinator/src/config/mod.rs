@@ -121,6 +121,8 @@ pub struct CoordinatorConfig {
     pub election_timeout_ms: u64,
     /// `sillon.heartbeatIntervalMs`.
     pub heartbeat_interval_ms: u64,
+    /// `sillon.logMemoryBytes`.
+    pub log_memory_bytes: usize,
     /// Every key that was set, with its value, under the name in the table of keys.
     set: BTreeMap<&'static str, String>,
 }

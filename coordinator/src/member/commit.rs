@@ -118,6 +118,7 @@ impl Member {
                 }
             }
             SessionChange::Attached { session, from, .. } => {
+                self.has_moved(*session);
                 self.track(*session);
                 let Some(number) = waiting else { return };
                 // On one member the old connection ends at once; on another it ends with its first write.
@@ -126,7 +127,8 @@ impl Member {
                 }
                 self.welcome(number, Some(*session));
             }
-            SessionChange::AttachRefused { .. } => {
+            SessionChange::AttachRefused { session, .. } => {
+                self.has_moved(*session);
                 if let Some(number) = waiting {
                     self.welcome(number, None);
                 }

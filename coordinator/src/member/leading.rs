@@ -10,12 +10,14 @@ use crate::{
     consensus::ProposalRefused,
     observe::Observation,
     peer::PeerMessage,
+    state::CONFIGURATION,
     types::SessionId,
 };
 use bytes::Bytes;
 use sillon_runtime::Monotonic;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt::Write,
     time::Duration,
 };
 
@@ -25,6 +27,9 @@ pub(super) struct Leading {
     heard: BTreeMap<SessionId, Monotonic>,
     /// When to look at a session again: no later than it can expire.
     looks: BTreeSet<(Monotonic, SessionId)>,
+    /// Sessions that somebody asks to go on with, and how often, while that is not applied here: it may be applied
+    /// elsewhere already, so they are not found silent.
+    moving: BTreeMap<SessionId, u32>,
     /// Sessions whose end is on its way.
     ending: BTreeSet<SessionId>,
     /// What a report of having heard a session may take to get here.
@@ -41,6 +46,7 @@ impl Leading {
             active: false,
             heard: BTreeMap::new(),
             looks: BTreeSet::new(),
+            moving: BTreeMap::new(),
             ending: BTreeSet::new(),
             grace: Duration::from_millis(config.tick_time_ms / 2),
             next_sweep: Monotonic::default(),
@@ -56,6 +62,14 @@ impl Leading {
     pub fn heard(&mut self, session: SessionId, at: Monotonic) {
         if let Some(before) = self.heard.get_mut(&session) {
             *before = (*before).max(at);
+        }
+    }
+
+    /// This process stood still for so long: what it did not hear meanwhile may wait to be read, so that time does not
+    /// count against anybody.
+    pub fn forgive(&mut self, standstill: Duration) {
+        for heard in self.heard.values_mut() {
+            *heard = *heard + standstill;
         }
     }
 
@@ -79,6 +93,7 @@ impl Member {
         self.leading.active = false;
         self.leading.heard.clear();
         self.leading.looks.clear();
+        self.leading.moving.clear();
         self.leading.ending.clear();
         // Whoever waits for one of these learns of the change of leaders, and is sent away.
         self.leading.backlog.clear();
@@ -93,6 +108,16 @@ impl Member {
         }
     }
 
+    /// Somebody's wish to go on with a session has been applied, granted or not.
+    pub(super) fn has_moved(&mut self, session: SessionId) {
+        if let Some(count) = self.leading.moving.get_mut(&session) {
+            *count -= 1;
+            if *count == 0 {
+                self.leading.moving.remove(&session);
+            }
+        }
+    }
+
     pub(super) fn untrack(&mut self, session: SessionId) {
         self.leading.heard.remove(&session);
         self.leading.ending.remove(&session);
@@ -104,9 +129,17 @@ impl Member {
         let mut refused = Vec::new();
         while let Some(mut command) = self.leading.backlog.pop_front() {
             command.time_ms = self.moment.unix.0;
+            let moving = match &command.action {
+                Action::AttachSession { session, .. } => Some(*session),
+                _ => None,
+            };
             let data = Bytes::from(crate::frame::encode_payload(&command));
             match self.consensus.propose(data) {
-                Ok(()) => {}
+                Ok(()) => {
+                    if let Some(session) = moving {
+                        *self.leading.moving.entry(session).or_default() += 1;
+                    }
+                }
                 Err(ProposalRefused::Busy { .. }) => {
                     self.leading.backlog.push_front(command);
                     break;
@@ -163,7 +196,10 @@ impl Member {
             let Some(timeout_ms) = self.state.session(session).map(|state| state.timeout_ms) else {
                 continue;
             };
-            let end = heard + timeout_of(timeout_ms) + self.leading.grace;
+            let mut end = heard + timeout_of(timeout_ms) + self.leading.grace;
+            if self.leading.moving.contains_key(&session) {
+                end = end.max(now + self.leading.grace);
+            }
             if now < end {
                 self.leading.looks.insert((end, session));
             } else if self.leading.ending.insert(session) {
@@ -191,6 +227,22 @@ impl Member {
             let mut name = [0; 16];
             name.copy_from_slice(&self.secret[16..]);
             self.lead_own(Action::NameEnsemble { ensemble: u128::from_be_bytes(name) });
+        }
+    }
+
+    /// Writes the members to where clients look for them, where that is not what stands there.
+    pub(super) fn describe_ensemble(&mut self) {
+        if self.config.is_standalone() {
+            return;
+        }
+        let mut members = String::new();
+        for (member, address) in &self.config.members {
+            writeln!(members, "server.{member}={address}:participant").expect("a string takes everything");
+        }
+        members.push_str("version=0");
+        let now = self.state.node(CONFIGURATION).and_then(|node| node.data);
+        if now != Some(members.as_bytes()) {
+            self.lead_own(Action::DescribeEnsemble { members });
         }
     }
 

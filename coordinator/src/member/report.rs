@@ -76,9 +76,7 @@ impl Member {
                 let counts = self.watches.counts();
                 format!(
                     "{} connections watching {} paths\nTotal watches:{}\n",
-                    counts.connections,
-                    counts.paths,
-                    self.watches.count()
+                    counts.connections, counts.paths, counts.data
                 )
             }
             FourLetterWord::Wchc => self.watches_by_session(),
@@ -108,8 +106,13 @@ impl Member {
         line!(text, "Outstanding: {}", self.statistics.outstanding);
         line!(text, "Zxid: {}", self.last_zxid());
         line!(text, "Mode: {}", self.mode());
-        line!(text, "Node count: {}", self.state.statistics().nodes);
+        line!(text, "Node count: {}", self.node_count());
         text
+    }
+
+    /// As ZooKeeper counts: the root once as `/` and once by its empty name.
+    fn node_count(&self) -> u64 {
+        self.state.statistics().nodes + 1
     }
 
     fn connection_lines(&self, full: bool) -> String {
@@ -193,7 +196,7 @@ impl Member {
         add("packets_sent", "Packets to clients.", Kind::Counter, counts.packets_sent as f64);
         add("num_alive_connections", "Open connections.", Kind::Gauge, self.open_connections() as f64);
         add("outstanding_requests", "Requests without a reply.", Kind::Gauge, counts.outstanding as f64);
-        add("znode_count", "Nodes of the tree.", Kind::Gauge, state.nodes as f64);
+        add("znode_count", "Nodes of the tree.", Kind::Gauge, self.node_count() as f64);
         add("watch_count", "Watches that are set here.", Kind::Gauge, self.watches.count() as f64);
         add("ephemerals_count", "Nodes that go with their session.", Kind::Gauge, state.ephemerals as f64);
         add("approximate_data_size", "Bytes of paths and data.", Kind::Gauge, state.data_bytes as f64);

@@ -15,6 +15,9 @@ use std::time::Duration;
 /// How long a client may take to say something, in ticks of the ensemble.
 const GREETING_TICKS: u64 = 15;
 
+/// How many ticks of the consensus must be missing before the process counts as having stood still.
+const STANDSTILL_HEARTBEATS: u64 = 4;
+
 /// What this member knows about the ensemble.
 pub(super) struct Roles {
     role: Role,
@@ -25,6 +28,9 @@ pub(super) struct Roles {
     /// How long clients are kept without a leader.
     patience: Duration,
     greeting: Duration,
+    last_tick: Monotonic,
+    /// A tick that is this late means that the process did not run.
+    standstill: Duration,
     /// Whether the first entry of this member's own term as leader has been applied.
     named: bool,
 }
@@ -47,6 +53,8 @@ impl Roles {
             leaderless_since: now,
             patience: Duration::from_millis(config.election_timeout_ms * 3),
             greeting: Duration::from_millis(config.tick_time_ms * GREETING_TICKS),
+            last_tick: now,
+            standstill: Duration::from_millis(config.heartbeat_interval_ms * STANDSTILL_HEARTBEATS),
             named: false,
         }
     }
@@ -68,6 +76,7 @@ impl Member {
         if role == Role::Leader && !self.roles.named && self.applied_term == term.0 {
             self.roles.named = true;
             self.name_ensemble();
+            self.describe_ensemble();
         }
         if (role, leader, term) == (self.roles.role, self.roles.leader, self.roles.term) {
             return;
@@ -111,6 +120,12 @@ impl Member {
     }
 
     pub(super) fn on_tick(&mut self) {
+        let since_last = self.moment.now - self.roles.last_tick;
+        self.roles.last_tick = self.moment.now;
+        if since_last >= self.roles.standstill {
+            tracing::warn!(member = %self.id, for_ms = since_last.as_millis(), "this process stood still");
+            self.leading.forgive(since_last);
+        }
         self.consensus.tick();
         self.retry_syncs();
         if self.leading.is_active() {

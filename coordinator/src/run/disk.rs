@@ -3,10 +3,10 @@
 //! Owns the group commit: what has come in while one sync was under way goes into the next, with one sync for all.
 
 use crate::{
-    consensus::{Persist, SnapshotMark},
+    consensus::{HardState, Persist, SnapshotMark},
     observe::{Observation, Observers},
     storage::{Storage, StorageError},
-    types::EnsembleId,
+    types::{EnsembleId, MemberId, Term},
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -95,19 +95,30 @@ async fn persist(
     answers: &mpsc::UnboundedSender<Answer>,
 ) -> Result<(), StorageError> {
     let ticket = batch.last().expect("a batch has at least one").ticket;
-    let entries: Vec<(u64, u64)> = if observers.is_listening() {
-        batch.iter().flat_map(|persist| &persist.entries).map(|entry| (entry.index, entry.term)).collect()
-    } else {
-        Vec::new()
-    };
+    let facts = if observers.is_listening() { facts(storage.hard_state(), &batch) } else { Vec::new() };
     storage.append(batch).await?;
-    let hard_state = storage.hard_state();
-    observers.tell(|| Observation::Durable {
-        term: hard_state.term,
-        vote: hard_state.vote,
-        entries: &entries,
-    });
+    for Fact { term, vote, entries } in &facts {
+        observers.tell(|| Observation::Durable { term: *term, vote: *vote, entries });
+    }
     // The member has ended where nobody listens.
     let _ = answers.send(Answer::Durable { ticket });
     Ok(())
+}
+
+/// What one request makes durable, for an observer.
+struct Fact {
+    term: Term,
+    vote: Option<MemberId>,
+    entries: Vec<(u64, u64)>,
+}
+
+/// One fact for each request: a vote counts as durable even where the same sync already covers a later term.
+fn facts(mut hard_state: HardState, batch: &[Persist]) -> Vec<Fact> {
+    let mut facts = Vec::with_capacity(batch.len());
+    for persist in batch {
+        hard_state = persist.hard_state.unwrap_or(hard_state);
+        let entries = persist.entries.iter().map(|entry| (entry.index, entry.term)).collect();
+        facts.push(Fact { term: hard_state.term, vote: hard_state.vote, entries });
+    }
+    facts
 }

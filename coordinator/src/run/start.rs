@@ -210,6 +210,7 @@ fn member(
     let consensus_config = ConsensusConfig {
         election_ticks: ticks(config.election_timeout_ms).max(2),
         heartbeat_ticks: 1,
+        memory_bytes: config.log_memory_bytes,
         ..ConsensusConfig::new(config.member, voters, runtime.random_u64())
     };
     let consensus = RaftConsensus::restore(

@@ -56,6 +56,9 @@ use std::sync::Arc;
 use tree::Tree;
 use write::Context;
 
+/// Where clients look for the members of the ensemble.
+pub const CONFIGURATION: &str = "/zookeeper/config";
+
 /// What is replicated.
 #[derive(Debug)]
 pub struct StateMachine {
@@ -161,6 +164,13 @@ impl StateMachine {
             }
             Action::NameEnsemble { ensemble } => {
                 self.ensemble.get_or_insert(*ensemble);
+                Ok(())
+            }
+            Action::DescribeEnsemble { members } => {
+                let id = self.tree.find(CONFIGURATION).ok_or(ErrorCode::NoNode)?;
+                let Stat { version, mzxid, .. } = self.tree.stat(id);
+                // ZooKeeper leaves the node's numbers as they are: they would be those of a reconfiguration.
+                self.tree.set_data(id, Some(members.as_bytes()), version, mzxid, command.time_ms);
                 Ok(())
             }
         }

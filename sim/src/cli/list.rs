@@ -22,7 +22,7 @@ enum Subject {
     Invariants,
     /// What can go wrong, with its parameters for scenario files
     Faults,
-    /// Kafka's keys for [cluster.properties] and [topics.properties], with their defaults
+    /// Kafka's keys for [cluster.properties] and [topics.properties] and ZooKeeper's for [ensemble.properties], with defaults
     Properties,
 }
 
@@ -56,6 +56,10 @@ pub(super) fn list(arguments: &ListArguments) -> Done {
                 for key in table {
                     println!("  {:<44} {}\n      {}", key.name, key.default, key.documentation);
                 }
+            }
+            println!("[ensemble.properties]");
+            for key in sillon_coordinator::config::keys::KEYS {
+                println!("  {:<44} {}\n      {}", key.name, key.default, key.documentation);
             }
             Ok(GOOD)
         }

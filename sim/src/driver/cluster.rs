@@ -46,7 +46,8 @@ impl Cluster {
         let machines = config.machines();
         let of_brokers = (machines.brokers > 0).then(|| brokers::oracle(world, config));
         let members_world = MembersWorld::of(world, config);
-        let of_members = config.ensemble.as_ref().map(|ensemble| members::oracle(&members_world, config, ensemble, plan));
+        let of_members =
+            config.ensemble.as_ref().map(|ensemble| members::oracle(&members_world, config, ensemble, plan));
         let cluster = Arc::new(Cluster {
             world: Arc::downgrade(world),
             judges: Judges::new(machines, of_brokers, of_members, members_world),

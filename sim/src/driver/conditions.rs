@@ -69,7 +69,9 @@ impl MembersWorld {
 
     fn is_linked(world: &World, one: u32, other: u32) -> bool {
         let network = world.network();
-        let is_whole = |from, to| !network.is_cut(NodeId(from), NodeId(to)) && !network.is_custom(NodeId(from), NodeId(to));
+        let is_whole = |from, to| {
+            !network.is_cut(NodeId(from), NodeId(to)) && !network.is_custom(NodeId(from), NodeId(to))
+        };
         one == other || (is_whole(one, other) && is_whole(other, one))
     }
 }

@@ -4,7 +4,10 @@
 use super::conditions::MembersWorld;
 use crate::{
     faults::Machines,
-    oracle::{DiskFault, Invariant, Oracle, Statistics, Stop, Violation, coordinator::{CoordinatorOracle, CoordinatorStatistics}},
+    oracle::{
+        DiskFault, Invariant, Oracle, Statistics, Stop, Violation,
+        coordinator::{CoordinatorOracle, CoordinatorStatistics},
+    },
 };
 use std::{
     collections::BTreeMap,

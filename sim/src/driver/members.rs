@@ -3,7 +3,6 @@
 
 use super::{cluster::Cluster, conditions::MembersWorld, file_faults, judges::Judges};
 use crate::{
-    coordinator::{self, CoordinatorConfig},
     faults::{Fault, PlannedFault},
     oracle::coordinator::{CoordinatorContract, CoordinatorOracle},
     scenario::{DrawnConfig, DrawnEnsemble},
@@ -11,6 +10,7 @@ use crate::{
 };
 use sillon_coordinator::{
     command::Action,
+    config::CoordinatorConfig,
     observe::{Observation, Observer, Observers, Promise, Role},
     types::MemberId,
 };
@@ -86,7 +86,7 @@ async fn serve(cluster: &Cluster, node: u32, runtime: Runtime, config: Coordinat
         violated: cluster.news.clone(),
     };
     drop(world);
-    let result = coordinator::run(runtime, config, Observers::new(Arc::new(ear)), asked).await;
+    let result = sillon_coordinator::run(runtime, config, Observers::new(Arc::new(ear)), asked).await;
     cluster.exited(node, result.err().map(|error| error.to_string()));
 }
 
@@ -220,5 +220,6 @@ fn action_name(action: &Action) -> String {
         Action::Write { session, operation, .. } => format!("operation {operation} of session {session}"),
         Action::Sweep { path, .. } => format!("sweep {path}"),
         Action::NameEnsemble { .. } => "name the ensemble".to_string(),
+        Action::DescribeEnsemble { .. } => "describe the ensemble".to_string(),
     }
 }

@@ -6,6 +6,8 @@
 //!   client events ─► history.rs ─┼─► State ── Judge ◄─────┤    demand(invariant, condition, text)
 //!   starts, faults ► state.rs ───┘   (ghost.rs)           └─ disk.rs: the files, read by a parser of its own
 //! ```
+//! An ensemble of coordinators has a judge of its own: [`coordinator`].
+//!
 //! Every event is first shown to the invariants that it concerns, against the ghost state as it was before, and then
 //! moves the ghost state. Each demand is counted: an invariant that was never evaluated in a campaign has proven
 //! nothing. Owns the judgement; never changes the run, and draws no random value.

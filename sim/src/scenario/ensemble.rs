@@ -10,11 +10,11 @@ use super::{
     units::{Count, Nanos},
 };
 use crate::{
-    coordinator::CoordinatorConfig,
     faults::{Draws, Machines},
     workload::coordinator::{Activity, SessionsConfig},
 };
 use serde::{Deserialize, Serialize};
+use sillon_coordinator::config::{CoordinatorConfig, keys::KEYS};
 use std::{collections::BTreeMap, fmt::Write, ops::Range};
 use toml::Spanned;
 
@@ -191,7 +191,8 @@ impl Checker<'_> {
         match read(&[(key, &value.0)]) {
             Err(error) => self.fail(span, error.to_string(), None),
             Ok((_, warnings)) if warnings.len() > usual => {
-                let hint = nearest(key, KEYS.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+                let hint = nearest(key, KEYS.iter().map(|key| key.name))
+                    .map(|near| format!("did you mean `{near}`?"));
                 self.fail(name.span(), format!("`{key}`: {}", warnings[0]), hint)
             }
             Ok(_) => Ok(()),
@@ -230,20 +231,6 @@ impl Checker<'_> {
         Ok(())
     }
 }
-
-/// Names that a mistyped key is compared with.
-const KEYS: &[&str] = &[
-    "tickTime",
-    "initLimit",
-    "syncLimit",
-    "snapCount",
-    "minSessionTimeout",
-    "maxSessionTimeout",
-    "maxClientCnxns",
-    "autopurge.snapRetainCount",
-    "autopurge.purgeInterval",
-    "4lw.commands.whitelist",
-];
 
 /// Draws a seed's ensemble, from a stream of its own: scenarios without one draw as before there were any.
 pub(super) fn draw(file: &super::model::File, seed: u64) -> Option<DrawnEnsemble> {
@@ -304,7 +291,10 @@ mod tests {
         assert_eq!(message("[ensemble]\n[topics]\ncount = 1\n").0, "[topics] means nothing without brokers");
         assert_eq!(
             message("[sessions]\nclients = 3\n"),
-            ("[sessions] means nothing without an ensemble".into(), Some("add [ensemble], or remove this".into()))
+            (
+                "[sessions] means nothing without an ensemble".into(),
+                Some("add [ensemble], or remove this".into())
+            )
         );
         assert_eq!(
             message("[faults.crash]\nper_minute = 1\non = \"members\"\n").0,
@@ -316,7 +306,10 @@ mod tests {
     fn properties_are_zookeepers_and_their_values_are_checked() {
         let of = |property: &str| message(&format!("[ensemble.properties]\n{property}\n"));
         assert_eq!(of("dataDir = \"/tmp\"").0, "`dataDir` is set by the simulator");
-        assert_eq!(of("\"server.4\" = \"c4:1:2\"").1.as_deref(), Some("member N is cN, with `members` of them"));
+        assert_eq!(
+            of("\"server.4\" = \"c4:1:2\"").1.as_deref(),
+            Some("member N is cN, with `members` of them")
+        );
         assert_eq!(of("tickTimes = 500").1.as_deref(), Some("did you mean `tickTime`?"));
         assert!(of("tickTime = \"soon\"").0.contains("tickTime"));
     }

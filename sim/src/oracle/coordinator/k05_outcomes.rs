@@ -71,7 +71,8 @@ pub(super) fn on_applied(judge: &mut Judge, effect: &Effect, fact: AppliedFact) 
         Effect::Opened { .. } | Effect::Attached { .. } | Effect::Ended { .. } | Effect::Swept => error == 0,
         Effect::Nothing => true,
     };
-    let of_dead_session = matches!(effect, Effect::Write { outcome: Outcome::Refused(_), .. });
+    let of_dead_session =
+        matches!(effect, Effect::Write { outcome: Outcome::Refused(_), .. } | Effect::Refused { .. });
     judge.demand(if of_dead_session { Invariant::I62 } else { Invariant::K05 }, holds, || {
         let due = match effect {
             Effect::Write { operation, outcome, .. } => {

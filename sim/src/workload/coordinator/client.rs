@@ -3,6 +3,7 @@
 
 use super::{
     Activity, Chance, Shared, activities,
+    library::LibraryLink,
     link::{Accepted, Connecting, Ends, Handshake, Link},
     watch_book::WatchBook,
 };
@@ -14,6 +15,7 @@ use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
+use tokio::sync::oneshot;
 
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
@@ -37,6 +39,30 @@ struct Session {
     watches: Arc<Mutex<WatchBook>>,
 }
 
+/// The way to the members.
+enum AnyLink {
+    /// One connection.
+    Bare(Link),
+    /// A session of the library's, with or without a connection.
+    Library(LibraryLink),
+}
+
+impl AnyLink {
+    fn is_open(&self) -> bool {
+        match self {
+            AnyLink::Bare(link) => link.is_open(),
+            AnyLink::Library(link) => link.is_open(),
+        }
+    }
+
+    fn begin(&self, request: Request) -> oneshot::Receiver<Outcome> {
+        match self {
+            AnyLink::Bare(link) => link.begin(request),
+            AnyLink::Library(link) => link.begin(request),
+        }
+    }
+}
+
 /// A session client.
 pub(super) struct Client {
     pub id: ClientId,
@@ -44,7 +70,9 @@ pub(super) struct Client {
     pub shared: Arc<Shared>,
     pub chance: Chance,
     session: Option<Session>,
-    link: Option<Link>,
+    /// It speaks through the product's client library.
+    uses_library: bool,
+    link: Option<AnyLink>,
     backoff: Duration,
     /// The directories are known to be there.
     is_prepared: bool,
@@ -66,6 +94,7 @@ impl Client {
             shared,
             chance,
             session: None,
+            uses_library: false,
             link: None,
             backoff: FIRST_BACKOFF,
             is_prepared: false,
@@ -78,6 +107,7 @@ impl Client {
 
     /// Works until the run is over, and then closes its session.
     pub async fn run(mut self) {
+        self.uses_library = self.chance.draw("through the library", 0, 1) == 1;
         let activities = self.shared.config.activities.clone();
         for activity in activities {
             let rarer = if activity == Activity::Moves { 1 } else { MOVES_ARE_RARER };
@@ -88,7 +118,7 @@ impl Client {
             self.weights[0].1 = 1;
         }
         while !self.shared.is_stopped() {
-            if self.link.as_ref().is_none_or(|link| !link.is_open()) {
+            if !self.is_connected() {
                 self.connect(None).await;
                 continue;
             }
@@ -132,6 +162,9 @@ impl Client {
 
     /// Tries once to get a connection with a session: to a member, or to any. The session goes on where it can.
     pub async fn connect(&mut self, wanted: Option<u32>) {
+        if self.uses_library {
+            return self.connect_library().await;
+        }
         self.drop_connection();
         let members = self.shared.members.clone();
         let index = self.chance.draw("member", 0, members.len() as u64 - 1) as usize;
@@ -147,11 +180,11 @@ impl Client {
         };
         let ends = Ends { client: self.id, member, host, port };
         match Link::connect(&self.runtime, &self.shared, &ends, &handshake).await {
-            Connecting::Connected(link, Accepted { session, password, .. }) => {
+            Connecting::Connected((link, Accepted { session, password, .. })) => {
                 self.backoff = FIRST_BACKOFF;
                 let Handshake { last_zxid, watches, .. } = handshake;
                 self.session = Some(Session { id: session, password, last_zxid, watches });
-                self.link = Some(link);
+                self.link = Some(AnyLink::Bare(link));
             }
             Connecting::Refused => self.session = None,
             Connecting::Failed => {
@@ -161,14 +194,26 @@ impl Client {
         }
     }
 
-    /// Whether there is a connection.
-    pub fn is_connected(&self) -> bool {
-        self.link.as_ref().is_some_and(Link::is_open)
+    /// The library connects by itself, to a member of its choice: waits for it, and for its new session where the old one
+    /// has gone.
+    async fn connect_library(&mut self) {
+        let begin = || LibraryLink::begin_session(&self.runtime, &self.shared, self.id);
+        let link = self.link.get_or_insert_with(|| AnyLink::Library(begin()));
+        let AnyLink::Library(link) = link else { panic!("a client of the library has no bare connection") };
+        match link.wait(self.shared.timeout()).await {
+            Connecting::Connected(()) | Connecting::Failed => {}
+            Connecting::Refused => self.link = None,
+        }
     }
 
-    /// The connection ends; the session stays.
-    pub fn drop_connection(&mut self) {
-        if let Some(link) = self.link.take()
+    /// Whether there is a connection.
+    pub fn is_connected(&self) -> bool {
+        self.link.as_ref().is_some_and(AnyLink::is_open)
+    }
+
+    /// The connection ends; the session stays. The library decides for itself when to give a connection up.
+    fn drop_connection(&mut self) {
+        if let Some(AnyLink::Bare(link)) = self.link.take_if(|link| matches!(link, AnyLink::Bare(_)))
             && let Some(session) = &mut self.session
         {
             session.last_zxid = session.last_zxid.max(link.last_zxid());
@@ -178,8 +223,12 @@ impl Client {
     /// Has no use for its session any more, and leaves it to expire.
     pub fn abandon_session(&mut self) {
         self.drop_connection();
-        if let Some(session) = self.session.take() {
-            let (client, session) = (self.id, session.id);
+        let of_library = match self.link.take() {
+            Some(AnyLink::Library(link)) => Some(link.session()).filter(|session| *session != 0),
+            Some(AnyLink::Bare(_)) | None => None,
+        };
+        if let Some(session) = self.session.take().map(|session| session.id).or(of_library) {
+            let client = self.id;
             (self.shared.events)(CoordinatorEvent::SessionClosed { client, session });
         }
     }
@@ -195,10 +244,15 @@ impl Client {
 
     /// Says nothing for a while, on a connection that stands.
     pub async fn be_silent(&mut self, length: Duration) {
-        if let Some(link) = &self.link {
-            link.set_silent(true);
-            self.runtime.sleep(length).await;
-            link.set_silent(false);
+        match &self.link {
+            Some(AnyLink::Bare(link)) => {
+                link.set_silent(true);
+                self.runtime.sleep(length).await;
+                link.set_silent(false);
+            }
+            // The library goes on with its pings, however long its user has nothing to say.
+            Some(AnyLink::Library(_)) => self.runtime.sleep(length).await,
+            None => {}
         }
     }
 
@@ -235,15 +289,18 @@ impl Client {
     /// The next event of a watch that has arrived, or that arrives within `patience`.
     pub async fn next_event(&mut self, patience: Duration) -> Option<(EventType, String)> {
         match &mut self.link {
-            Some(link) => link.next_event(patience).await,
+            Some(AnyLink::Bare(link)) => link.next_event(patience).await,
+            Some(AnyLink::Library(link)) => link.next_event(patience).await,
             None => None,
         }
     }
 
     /// Forgets the events that have arrived.
     pub fn skip_events(&mut self) {
-        if let Some(link) = &mut self.link {
-            link.skip_events();
+        match &mut self.link {
+            Some(AnyLink::Bare(link)) => link.skip_events(),
+            Some(AnyLink::Library(link)) => link.skip_events(),
+            None => {}
         }
     }
 

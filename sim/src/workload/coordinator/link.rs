@@ -43,8 +43,8 @@ pub(super) struct Accepted {
 }
 
 /// How a try to connect ended.
-pub(super) enum Connecting {
-    Connected(Link, Accepted),
+pub(super) enum Connecting<T> {
+    Connected(T),
     /// The session has gone.
     Refused,
     /// No connection, or no answer.
@@ -103,7 +103,7 @@ impl Link {
         shared: &Arc<Shared>,
         ends: &Ends,
         handshake: &Handshake,
-    ) -> Connecting {
+    ) -> Connecting<(Link, Accepted)> {
         let shaking = runtime.timeout(handshake.timeout, shake_hands(runtime, ends, handshake)).await;
         let Ok(Ok((read, write, accepted))) = shaking else { return Connecting::Failed };
         let client = ends.client;
@@ -145,7 +145,7 @@ impl Link {
         runtime.spawn("session-read", read_frames(runtime.clone(), read, to_tell, state.clone()));
         let timeout = Duration::from_millis(timeout_ms.unsigned_abs().into());
         runtime.spawn("session-ping", ping(runtime.clone(), timeout, frames.clone(), state.clone()));
-        Connecting::Connected(Link { state, runtime: runtime.clone(), frames, events }, accepted)
+        Connecting::Connected((Link { state, runtime: runtime.clone(), frames, events }, accepted))
     }
 
     /// Whether the connection still stands, as far as is known.

@@ -2,10 +2,13 @@
 //! network, each on a machine of its own, and tell the oracle what they did and saw.
 //!
 //! ```text
-//!   run ─► client.rs (a session, its connections) ─► link.rs (one connection) ─► wire.rs (bytes)
-//!            └─ activities/: what a client does in it, one file for each kind
+//!   run ─► client.rs (a session) ─┬─► link.rs (one connection) ──────────────────────► wire.rs (bytes)
+//!            └─ activities/:        └─► library.rs ─► the product's client ─► library_ear.rs ─┘
+//!               what it does, one file for each kind
 //!   audit.rs: reads everything through each member at the end
 //! ```
+//! Some clients speak through the product's own library; others are bare connections, which can be silent, choose their
+//! member and leave their session whenever they like.
 //! Owns what clients do and how they judge a lost answer: unknown, never failed. Never looks into a member; all that is
 //! left to chance comes from the workload's own streams of decisions, all durations from the client's own clock.
 
@@ -13,6 +16,8 @@ mod activities;
 mod audit;
 mod client;
 mod config;
+mod library;
+mod library_ear;
 mod link;
 mod watch_book;
 mod wire;

@@ -24,8 +24,15 @@ impl WatchBook {
                 (&mut self.data, path)
             }
             (Request::GetChildren { path, watch: true }, Ok(_)) => (&mut self.child, path),
-            (Request::AddWatch { path, recursive: false }, Ok(_)) => (&mut self.persistent, path),
-            (Request::AddWatch { path, recursive: true }, Ok(_)) => (&mut self.recursive, path),
+            // A server of this version keeps one mode for a path: the last.
+            (Request::AddWatch { path, recursive: false }, Ok(_)) => {
+                self.recursive.remove(path);
+                (&mut self.persistent, path)
+            }
+            (Request::AddWatch { path, recursive: true }, Ok(_)) => {
+                self.persistent.remove(path);
+                (&mut self.recursive, path)
+            }
             _ => return,
         };
         book.insert(path.clone());

@@ -157,9 +157,9 @@ impl Model {
         if mode.has_ttl() && !self.ttl_nodes {
             return fail(ErrorCode::Unimplemented);
         }
-        let legal = match mode.has_ttl() {
-            true => (1..=MAX_TTL_MS).contains(&create.ttl_ms),
-            false => create.ttl_ms < 0,
+        let legal = match (mode.has_ttl(), create.code == OpCode::CreateTtl) {
+            (true, true) => (1..=MAX_TTL_MS).contains(&create.ttl_ms),
+            (has_ttl, asks_for_ttl) => has_ttl == asks_for_ttl,
         };
         if legal { Ok(mode) } else { fail(ErrorCode::BadArguments) }
     }

@@ -105,20 +105,21 @@ impl Model {
                 }
             }
             Action::CloseSession { session, connection } => match self.sessions.get(&session.0) {
-                None => Effect::Nothing,
+                None => Effect::Refused { why: "the session has ended" },
                 Some(known) if known.connection != *connection => {
                     Effect::Refused { why: "the session has moved to another connection" }
                 }
                 Some(_) => self.end(session.0, false),
             },
-            Action::ExpireSession { session } if self.sessions.contains_key(&session.0) => {
-                self.end(session.0, true)
-            }
+            Action::ExpireSession { session } => match self.sessions.contains_key(&session.0) {
+                true => self.end(session.0, true),
+                false => Effect::Refused { why: "the session has ended" },
+            },
             Action::Write { session, connection, identities, operation, body } => {
                 self.write(session.0, *connection, identities, *operation, body)
             }
             Action::Sweep { path, seen_zxid } => self.sweep(path, *seen_zxid),
-            Action::ExpireSession { .. } | Action::NameEnsemble { .. } => Effect::Nothing,
+            Action::NameEnsemble { .. } | Action::DescribeEnsemble { .. } => Effect::Nothing,
         }
     }
 

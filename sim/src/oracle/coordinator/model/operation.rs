@@ -60,9 +60,20 @@ impl Operation {
             let mut operation = Operation::read(header.operation, &mut reader).ok()?;
             match &mut operation {
                 Operation::SetAcl { .. } | Operation::Other(_) => return None,
-                // There, the flags alone say what is a container.
-                Operation::Create(create) if create.flags == CreateMode::Container.number() => {
-                    create.code = OpCode::CreateContainer;
+                Operation::Create(create) if create.code != OpCode::CreateTtl => {
+                    // There, the flags alone say what is a container, and no others are even read.
+                    let mode = CreateMode::from_number(create.flags).filter(|mode| !mode.has_ttl())?;
+                    if mode == CreateMode::Container {
+                        create.code = OpCode::CreateContainer;
+                    }
+                }
+                Operation::Create(create) => {
+                    let mode = CreateMode::from_number(create.flags);
+                    if mode == Some(CreateMode::Container) {
+                        create.code = OpCode::CreateContainer;
+                    } else if mode.is_some_and(|mode| !mode.has_ttl()) {
+                        (create.code, create.ttl_ms) = (OpCode::Create2, -1);
+                    }
                 }
                 _ => {}
             }
