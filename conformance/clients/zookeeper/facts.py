@@ -111,7 +111,7 @@ def main():
         sys.exit(__doc__)
     addresses = arguments[-1].split(",")
     groups_of_one = facts_of_sessions.OF_ONE + facts_of_nodes.OF_ONE + facts_of_watches.OF_ONE
-    groups_of_two = facts_of_sessions.OF_TWO
+    groups_of_two = facts_of_sessions.OF_TWO + facts_of_nodes.OF_TWO
     seen = {address: dict(facts_of(groups_of_one, address, address)) for address in addresses}
     across = dict(facts_of(groups_of_two, *addresses[:2])) if len(addresses) > 1 else {}
     if capture:

@@ -1,5 +1,6 @@
 """Facts about nodes: zxids, versions and sequences, what is refused and with which error, access lists, multi, lists of children."""
 
+import re
 import struct
 
 from wire import (
@@ -223,4 +224,14 @@ def lists(server):
     )
 
 
+def members_in_the_configuration_node(server):
+    for place, client in (("here", server.connect()), ("on the other member", server.connect_to_other())):
+        reply = client.call(GET_DATA, read_body("/zookeeper/config"))
+        lines = string_at(reply.body).split("\n")
+        # The client address after a semicolon is there or not, as the configuration has it.
+        yield f"lines {place}", [re.sub(r":[0-9]+", ":PORT", line.split(";")[0]) for line in lines[:-1]]
+        yield f"last line is the version {place}", bool(re.fullmatch("version=[0-9a-f]+", lines[-1]))
+
+
 OF_ONE = [zxids, versions_and_sequences, what_is_created, paths, access_lists, multi, lists]
+OF_TWO = [members_in_the_configuration_node]

@@ -21,7 +21,11 @@ impl Member {
         for message in output.messages {
             self.effects.peers.push((message.to(), PeerMessage::Consensus(message)));
         }
-        self.effects.persist.extend(output.persist);
+        if output.install.is_some() {
+            self.effects.persist_after_install.extend(output.persist);
+        } else {
+            self.effects.persist.extend(output.persist);
+        }
         self.effects.send_snapshots.extend(output.send_snapshot);
         if let Some(mark) = output.install {
             assert!(self.effects.install.is_none(), "one snapshot is installed at a time");

@@ -153,6 +153,8 @@ pub struct Effects {
     pub peers: Vec<(MemberId, PeerMessage)>,
     /// Entries to make durable, in order.
     pub persist: Vec<Persist>,
+    /// The same, for behind the snapshot that is to be installed.
+    pub persist_after_install: Vec<Persist>,
     /// A peer's snapshot to load: the member stands still until [`Member::install`].
     pub install: Option<SnapshotMark>,
     /// Snapshots to send to peers, each with the message to hand over behind it.

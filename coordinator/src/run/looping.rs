@@ -9,7 +9,7 @@ use super::{
     start::load,
 };
 use crate::{
-    consensus::SnapshotMark,
+    consensus::{Persist, SnapshotMark},
     member::{Effects, Event, Member, Moment},
     metrics::{Scrape, prometheus_text},
     observe::{Observation, Observers, Role},
@@ -44,6 +44,12 @@ pub(super) struct Looping {
     pub links: Arc<Links>,
     pub saving: Option<Saving>,
     pub next_tick: Monotonic,
+    /// The last ticket that the disk task was given.
+    pub asked_ticket: u64,
+    /// The last ticket that is durable.
+    pub durable_ticket: u64,
+    /// What does not have to be durable by itself, and goes to the disk with what comes next.
+    pub postponed: Option<Persist>,
 }
 
 impl Looping {
@@ -113,9 +119,36 @@ impl Looping {
         self.perform(effects).await
     }
 
+    /// Gives the disk task what is to be durable. What only tells how far others are is not worth a trip to the disk:
+    /// it counts as soon as all before it does. Gives the ticket that counts already, if there is one.
+    fn persist(&mut self, persists: Vec<Persist>) -> Option<u64> {
+        let mut counts = None;
+        for persist in persists {
+            if persist.must_sync || self.asked_ticket != self.durable_ticket {
+                self.stop_postponing();
+                self.asked_ticket = persist.ticket;
+                self.ask_disk(Request::Persist(persist));
+            } else {
+                counts = Some(persist.ticket);
+                (self.asked_ticket, self.durable_ticket) = (persist.ticket, persist.ticket);
+                // One says as much as many: each holds all that those before it do.
+                self.postponed = Some(persist);
+            }
+        }
+        counts
+    }
+
+    fn stop_postponing(&mut self) {
+        if let Some(postponed) = self.postponed.take() {
+            self.ask_disk(Request::Persist(postponed));
+        }
+    }
+
     fn on_answer(&mut self, answer: Answer) -> Result<(), CoordinatorError> {
         match answer {
             Answer::Durable { ticket } => {
+                // What was postponed is told as durable again with what follows it.
+                self.durable_ticket = self.durable_ticket.max(ticket);
                 self.member.on(Event::Durable { ticket }, self.moment());
                 Ok(())
             }
@@ -160,9 +193,7 @@ impl Looping {
     }
 
     async fn perform(&mut self, effects: Effects) -> Result<(), CoordinatorError> {
-        for persist in effects.persist {
-            self.ask_disk(Request::Persist(persist));
-        }
+        let mut counts = self.persist(effects.persist);
         for (to, message) in effects.peers {
             if let PeerMessage::Consensus(message) = &message
                 && let Some(promise) = message.promise()
@@ -187,6 +218,7 @@ impl Looping {
         if let Some(mark) = effects.install {
             self.install(mark).await?;
         }
+        counts = self.persist(effects.persist_after_install).or(counts);
         if effects.begin_snapshot && self.saving.is_none() {
             let mark = self.member.mark();
             let begun = self.member.state_mut().begin_snapshot();
@@ -195,12 +227,21 @@ impl Looping {
             self.saving =
                 Some(Saving::begin(&self.runtime, store, (mark, begun.digest), self.saved_sender.clone()));
         }
-        Ok(())
+        match counts {
+            Some(ticket) => {
+                let moment = self.moment();
+                self.member.on(Event::Durable { ticket }, moment);
+                let effects = self.member.finish(moment);
+                Box::pin(self.perform(effects)).await
+            }
+            None => Ok(()),
+        }
     }
 
     /// A peer's snapshot replaces the state. Nothing else happens meanwhile.
     async fn install(&mut self, mark: SnapshotMark) -> Result<(), CoordinatorError> {
         self.saving = None;
+        self.stop_postponing();
         let (done, installed) = oneshot::channel();
         self.ask_disk(Request::Install { mark, done });
         if installed.await.is_err() {

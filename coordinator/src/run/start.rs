@@ -147,6 +147,9 @@ impl Running {
             links,
             saving: None,
             next_tick: runtime.now(),
+            asked_ticket: 0,
+            durable_ticket: 0,
+            postponed: None,
             runtime,
         };
         Ok(Running { looping, addresses, metrics_address, log, tasks })

@@ -7,16 +7,19 @@ use crate::{config::CoordinatorConfig, four_letter_word::FourLetterWord, member:
 use bytes::{Buf, Bytes, BytesMut};
 use sillon_runtime::{BoxStream, JoinHandle, ReadHalf, Runtime, WriteHalf};
 use std::{
+    collections::VecDeque,
     io,
     net::IpAddr,
+    pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
+    io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
     sync::{Notify, mpsc},
 };
 
@@ -83,7 +86,7 @@ impl Load {
 /// The tasks of one connection; they end with it.
 pub(super) struct Sockets {
     address: IpAddr,
-    outbox: mpsc::UnboundedSender<Outgoing>,
+    outlet: Arc<Outlet>,
     load: Arc<Load>,
     tasks: [JoinHandle<()>; 2],
 }
@@ -100,7 +103,8 @@ impl Sockets {
     ) -> Sockets {
         let peer = stream.peer_addr();
         let (reader, writer) = stream.into_split();
-        let (outbox, inbox) = mpsc::unbounded_channel();
+        let outlet = Arc::new(Outlet::default());
+        outlet.lock().socket = Some(writer);
         let load = Arc::new(Load::default());
         let (finished, finish) = tokio::sync::oneshot::channel::<()>();
         let reading = Reading {
@@ -126,14 +130,14 @@ impl Sockets {
             }
             ended();
         });
-        let write_load = load.clone();
+        let (write_outlet, write_load) = (outlet.clone(), load.clone());
         let write = runtime.spawn("client writer", async move {
-            if let Err(error) = write_all(writer, inbox, &write_load).await {
+            if let Err(error) = write_all(&write_outlet, &write_load).await {
                 tracing::debug!(connection = number, %peer, %error, "cannot write to a client");
             }
             drop(finished);
         });
-        Sockets { address: peer.ip(), outbox, load, tasks: [read, write] }
+        Sockets { address: peer.ip(), outlet, load, tasks: [read, write] }
     }
 
     pub fn address(&self) -> IpAddr {
@@ -148,8 +152,7 @@ impl Sockets {
                 return Err(waiting);
             }
         }
-        // Where the writer has ended, the connection is about to be forgotten.
-        let _ = self.outbox.send(outgoing);
+        self.outlet.send(outgoing, &self.load);
         Ok(())
     }
 }
@@ -277,40 +280,86 @@ async fn tell(events: &mpsc::Sender<Event>, event: Event) -> Result<(), ReadErro
     events.send(event).await.map_err(|_| ReadError::MemberEnded)
 }
 
-async fn write_all(
-    mut writer: Box<dyn WriteHalf>,
-    mut inbox: mpsc::UnboundedReceiver<Outgoing>,
-    load: &Load,
-) -> io::Result<()> {
-    while let Some(outgoing) = inbox.recv().await {
-        let (mut bytes, mut replies) = match outgoing {
-            Outgoing::Bytes { bytes, replies } => (bytes, replies),
-            Outgoing::Close => return writer.shutdown().await,
-        };
-        let mut closing = false;
-        while bytes.len() < READ_CHUNK_BYTES
-            && let Ok(more) = inbox.try_recv()
+/// What waits to be sent, and the socket while nobody writes to it.
+#[derive(Default)]
+struct Outbox {
+    waiting: VecDeque<Outgoing>,
+    /// Away while the writing task uses it.
+    socket: Option<Box<dyn WriteHalf>>,
+}
+
+/// The way to a client's socket, shared by the member, which writes at once where it can, and the task that writes what
+/// the socket did not take: handing every answer to a task would cost more than most answers themselves.
+#[derive(Default)]
+struct Outlet {
+    outbox: Mutex<Outbox>,
+    filled: Notify,
+}
+
+impl Outlet {
+    fn lock(&self) -> MutexGuard<'_, Outbox> {
+        self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what the socket takes without waiting, and leaves the rest to the writing task.
+    fn send(&self, mut outgoing: Outgoing, load: &Load) {
+        let mut outbox = self.lock();
+        if outbox.waiting.is_empty()
+            && let Some(socket) = &mut outbox.socket
+            && let Outgoing::Bytes { bytes, replies } = &mut outgoing
         {
-            match more {
-                Outgoing::Bytes { bytes: next, replies: count } => {
-                    bytes.extend_from_slice(&next);
-                    replies += count;
+            // The writing task registers its own waker when it finds what is left.
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(Ok(written)) = Pin::new(socket).poll_write(&mut context, bytes) {
+                load.waiting_bytes.fetch_sub(written, Ordering::Relaxed);
+                if written == bytes.len() {
+                    let replies = *replies;
+                    drop(outbox);
+                    answered(load, replies);
+                    return;
                 }
-                Outgoing::Close => {
-                    closing = true;
-                    break;
-                }
+                bytes.drain(..written);
             }
         }
-        writer.write_all(&bytes).await?;
-        writer.flush().await?;
-        load.waiting_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
-        answered(load, replies);
-        if closing {
-            return writer.shutdown().await;
+        outbox.waiting.push_back(outgoing);
+        drop(outbox);
+        self.filled.notify_one();
+    }
+
+    /// What waits, with the socket, once there is something.
+    async fn take(&self) -> (VecDeque<Outgoing>, Box<dyn WriteHalf>) {
+        loop {
+            let filled = self.filled.notified();
+            {
+                let mut outbox = self.lock();
+                if !outbox.waiting.is_empty() {
+                    let socket =
+                        outbox.socket.take().expect("only the writing task takes it, and gives it back");
+                    return (std::mem::take(&mut outbox.waiting), socket);
+                }
+            }
+            filled.await;
         }
     }
-    Ok(())
+}
+
+/// Writes what the member could not write at once, until the connection is to end.
+async fn write_all(outlet: &Outlet, load: &Load) -> io::Result<()> {
+    loop {
+        let (waiting, mut socket) = outlet.take().await;
+        for outgoing in waiting {
+            match outgoing {
+                Outgoing::Bytes { bytes, replies } => {
+                    socket.write_all(&bytes).await?;
+                    load.waiting_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
+                    answered(load, replies);
+                }
+                Outgoing::Close => return socket.shutdown().await,
+            }
+        }
+        socket.flush().await?;
+        outlet.lock().socket = Some(socket);
+    }
 }
 
 /// Requests were answered: their part of the load is gone.

@@ -17,6 +17,10 @@ use std::{io, mem, path::PathBuf, sync::Arc};
 
 /// The entries in one record, in bytes of data; a single larger one is a record by itself.
 const RECORD_BYTES: usize = 16 * 1024 * 1024;
+/// A batch up to this size is written over zeros that lie there already, in bytes: a sync of bytes in the midst of a file
+/// waits for the disk once, one that also makes the file longer waits for the file system's journal too. For a large
+/// batch that makes no difference, and the zeros would double what is written.
+const SMALL_BATCH_BYTES: u64 = 64 * 1024;
 /// A buffer that grew beyond this is given back.
 const KEPT_BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
@@ -26,11 +30,14 @@ pub(super) struct Log {
     pub(super) directory: PathBuf,
     pub(super) salt: u64,
     pub(super) segment_bytes: u64,
+    pub(super) room_bytes: u64,
     /// The first indexes of all segments; the last is the one that is appended to.
     pub(super) segments: Vec<u64>,
     pub(super) file: Arc<dyn File>,
     /// Where the next record goes; all before it is durable.
     pub(super) end: u64,
+    /// How long the file is: what lies behind the end, and behind the record that tells how much is durable, is zeros.
+    pub(super) length: u64,
     pub(super) hard_state: HardState,
     pub(super) terms: Terms,
     pub(super) buffer: Vec<u8>,
@@ -129,10 +136,14 @@ impl Log {
             entries.first().map(|first| first.index).filter(|first| self.begins(*first, entries));
         if let Some(first) = new_segment {
             let before = self.terms.at(first - 1);
-            // Also what tells how much is durable: in a segment that is not the last, nothing may be torn.
+            // Also what tells how much is durable: in a segment that is not the last, nothing may be torn, or be left over.
+            let cut = self.file.set_len(self.end).map_err(StorageError::io(self.path(), "cannot be cut"));
+            cut?;
+            self.tell_durable().await?;
             self.file.sync_data().await.map_err(StorageError::io(self.path(), "cannot be synced"))?;
             self.segments.push(first);
             self.end = 0;
+            self.length = 0;
             self.file = create(&self.runtime, self.path()).await?;
             self.encode(Kind::Start, before, &[], &mut buffer)?;
         }
@@ -198,6 +209,8 @@ impl Log {
     async fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let written = self.file.write_all_at(bytes, self.end).await;
         written.map_err(StorageError::io(self.path(), "cannot be written"))?;
+        self.length = self.length.max(self.end + bytes.len() as u64);
+        self.make_room(bytes.len() as u64).await?;
         self.file.sync_data().await.map_err(StorageError::io(self.path(), "cannot be synced"))?;
         self.end += bytes.len() as u64;
         self.tell_durable().await
@@ -208,7 +221,20 @@ impl Log {
         let mut bytes = Vec::with_capacity(256);
         self.encode(Kind::Durable, self.terms.last(), &[], &mut bytes)?;
         let written = self.file.write_all_at(&bytes, self.end).await;
+        self.length = self.length.max(self.end + bytes.len() as u64);
         written.map_err(StorageError::io(self.path(), "cannot be written"))
+    }
+
+    /// Where small batches come and the file is about to end, zeros for the next ones go to the disk with this one.
+    async fn make_room(&mut self, batch_bytes: u64) -> Result<(), StorageError> {
+        if batch_bytes > SMALL_BATCH_BYTES || self.end + 2 * batch_bytes < self.length {
+            return Ok(());
+        }
+        let zeros = vec![0; self.room_bytes as usize];
+        let written = self.file.write_all_at(&zeros, self.length).await;
+        written.map_err(StorageError::io(self.path(), "cannot be written"))?;
+        self.length += zeros.len() as u64;
+        Ok(())
     }
 
     /// The log is empty and continues after `mark`: one record says so, there before a crash or not.

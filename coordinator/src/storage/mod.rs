@@ -55,12 +55,21 @@ pub struct StorageOptions {
     pub ensemble: Option<EnsembleId>,
     /// A segment of the log that has reached this size is followed by another, in bytes.
     pub segment_bytes: u64,
+    /// How many zeros are written ahead of small batches, in bytes.
+    pub room_bytes: u64,
 }
 
 impl StorageOptions {
-    /// Segments of 64 MiB, of whatever ensemble.
+    /// Segments of 64 MiB with a room of 256 KiB, of whatever ensemble.
     pub fn new(data_dir: PathBuf, data_log_dir: PathBuf, member: MemberId) -> StorageOptions {
-        StorageOptions { data_dir, data_log_dir, member, ensemble: None, segment_bytes: 64 * 1024 * 1024 }
+        StorageOptions {
+            data_dir,
+            data_log_dir,
+            member,
+            ensemble: None,
+            segment_bytes: 64 * 1024 * 1024,
+            room_bytes: 256 * 1024,
+        }
     }
 }
 
@@ -104,6 +113,7 @@ impl Storage {
             directory: &log_directory,
             salt: directories.meta.salt,
             segment_bytes: options.segment_bytes,
+            room_bytes: options.room_bytes,
         };
         let opened = if directories.meta.has_log {
             log_options.open(snapshot).await

@@ -100,6 +100,8 @@ pub(super) fn scan(bytes: &[u8], salt: u64, segment: u64) -> Scan {
                     scan.records.push(record);
                 }
             }
+            // Room that was made for what has not come.
+            Err(_) if bytes[position..].iter().all(|byte| *byte == 0) => break,
             Err(error) => {
                 scan.bad = Some((position as u64, error));
                 scan.is_damage = later_records(bytes, position + 1, salt, segment)

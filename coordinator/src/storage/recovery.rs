@@ -30,6 +30,7 @@ pub(super) struct LogOptions<'a> {
     pub(super) directory: &'a Path,
     pub(super) salt: u64,
     pub(super) segment_bytes: u64,
+    pub(super) room_bytes: u64,
 }
 
 /// A segment that was read.
@@ -83,9 +84,11 @@ impl LogOptions<'_> {
             directory: self.directory.to_owned(),
             salt: self.salt,
             segment_bytes: self.segment_bytes,
+            room_bytes: self.room_bytes,
             segments,
             file,
             end: 0,
+            length: 0,
             hard_state,
             terms,
             buffer: Vec::new(),
@@ -124,7 +127,7 @@ impl LogOptions<'_> {
         let mut terms = Terms::new(covered);
         terms.append(&entries);
         let mut log = self.log(segments, file, replay.hard_state, terms);
-        log.end = end;
+        (log.end, log.length) = (end, end);
         log.hard_state.commit = log.hard_state.commit.max(covered.index);
         if is_continued {
             log.tell_durable().await?;

@@ -23,6 +23,8 @@ fn every_flipped_bit_is_refused_unless_it_was_never_durable() {
 
 fn flip_everywhere(world: &World, count: u64) {
     let content = world.content(&log_file(1));
+    // Behind the last record there are only zeros, which hold nothing.
+    let room = content.iter().rev().take_while(|byte| **byte == 0).count();
     let mut survived = 0;
     for position in 0..content.len() {
         let damaged = world.copy();
@@ -32,7 +34,7 @@ fn flip_everywhere(world: &World, count: u64) {
         match open(&damaged, &options()) {
             Ok((_, found)) => {
                 assert_eq!(marks(&found.entries).len() as u64, count, "byte {position}");
-                survived += 1;
+                survived += usize::from(position < content.len() - room);
             }
             Err(StorageError::Corrupt { path, .. }) => assert_eq!(path, log_file(1), "byte {position}"),
             Err(error) => panic!("byte {position}: {error}"),

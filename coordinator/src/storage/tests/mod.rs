@@ -18,7 +18,8 @@ const DATA: &str = "/data";
 const LOG: &str = "/log";
 
 fn options() -> StorageOptions {
-    StorageOptions::new(DATA.into(), LOG.into(), MemberId(1))
+    // Little room, so that tests that go through a file byte by byte end soon.
+    StorageOptions { room_bytes: 150, ..StorageOptions::new(DATA.into(), LOG.into(), MemberId(1)) }
 }
 
 /// Segments so small that a few entries fill one.

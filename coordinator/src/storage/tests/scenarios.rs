@@ -29,7 +29,8 @@ fn a_new_member_finds_nothing_and_then_what_it_wrote() {
 #[test]
 fn a_batch_is_one_write_and_one_sync() {
     let world = World::default();
-    let (mut storage, _) = start(&world, &options());
+    let room = StorageOptions { room_bytes: 64 * 1024, ..options() };
+    let (mut storage, _) = start(&world, &room);
     let (syncs, writes) = world.syncs_and_writes();
     let batch = (1..=64).map(|index| persist(state(1, 0), vec![entry(index, 1)])).collect();
     block_on(storage.append(batch)).unwrap();

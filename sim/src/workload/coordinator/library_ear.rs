@@ -9,10 +9,10 @@ use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
-/// What an answer is, by its bytes.
-pub(super) type Seen = Outcome;
+/// How many answers are kept for what the library makes of them.
+const KEPT_ANSWERS: usize = 1_000;
 
 /// Listens to one session.
 pub(super) struct Ear {
@@ -27,16 +27,13 @@ struct Inner {
     session: i64,
     connection: Option<u64>,
     /// What the library was asked to send and has not.
-    expected: VecDeque<Waiting>,
+    expected: VecDeque<Request>,
     /// What it has sent, by the number on the connection.
-    sent: BTreeMap<i32, (OperationId, Waiting)>,
+    sent: BTreeMap<i32, (OperationId, Request)>,
+    /// What came back lately, by its bytes.
+    heard: VecDeque<(Request, Outcome)>,
     last_zxid: i64,
     is_over: bool,
-}
-
-struct Waiting {
-    request: Request,
-    seen: oneshot::Sender<Seen>,
 }
 
 impl Ear {
@@ -58,8 +55,22 @@ impl Ear {
     }
 
     /// The library is about to be asked for this.
-    pub fn expect(&self, request: Request, seen: oneshot::Sender<Seen>) {
-        self.lock().expected.push_back(Waiting { request, seen });
+    pub fn expect(&self, request: Request) {
+        self.lock().expected.push_back(request);
+    }
+
+    /// What the library says must be what some answer to such a request said. (To which of several that are alike does
+    /// not show in the bytes.)
+    pub fn assert_heard(&self, request: &Request, typed: &Outcome) {
+        let mut inner = self.lock();
+        let is_it = |(asked, outcome): &(Request, Outcome)| asked == request && outcome == typed;
+        let place = inner.heard.iter().position(is_it);
+        assert!(
+            place.is_some() || inner.is_over,
+            "the library makes {typed:?} of the answer to {request:?}, and these came: {:?}",
+            inner.heard.iter().filter(|(asked, _)| asked == request).collect::<Vec<_>>()
+        );
+        place.map(|place| inner.heard.remove(place));
     }
 
     pub fn is_connected(&self) -> bool {
@@ -99,11 +110,8 @@ impl Ear {
         if let Some(connection) = connection {
             self.tell(CoordinatorEvent::Disconnected { client, connection });
         }
-        for (operation, waiting) in sent.into_values() {
-            let outcome = Outcome::Unknown;
-            self.tell(CoordinatorEvent::Completed { client, operation, outcome: outcome.clone() });
-            // Whoever asked may have gone.
-            let _ = waiting.seen.send(outcome);
+        for (operation, _) in sent.into_values() {
+            self.tell(CoordinatorEvent::Completed { client, operation, outcome: Outcome::Unknown });
         }
     }
 
@@ -111,21 +119,21 @@ impl Ear {
         let client = self.client;
         let Some(connection) = self.lock().connection else { return };
         if xid > 0 {
-            let waiting = self.take_expected(operation, body);
-            let (session, request) = (self.session(), waiting.request.clone());
+            let request = self.take_expected(operation, body);
+            let session = self.session();
             let operation = self.shared.next_operation();
+            self.lock().sent.insert(xid, (operation, request.clone()));
             self.tell(CoordinatorEvent::Invoked { client, operation, session, request });
-            self.lock().sent.insert(xid, (operation, waiting));
         }
         self.tell(CoordinatorEvent::Sent { client, connection, xid });
     }
 
     /// Which of the requests this is: the next, unless the library has refused to send some.
-    fn take_expected(&self, operation: i32, body: &[u8]) -> Waiting {
+    fn take_expected(&self, operation: i32, body: &[u8]) -> Request {
         let mut inner = self.lock();
-        let is_it = |waiting: &Waiting| {
-            wire::operation(&waiting.request).number() == operation
-                && wire::encode(0, &waiting.request)[HEADER_BYTES..] == *body
+        let is_it = |request: &Request| {
+            wire::operation(request).number() == operation
+                && wire::encode(0, request)[HEADER_BYTES..] == *body
         };
         let place = inner.expected.iter().position(is_it);
         let place = place
@@ -145,7 +153,7 @@ impl Ear {
             inner.last_zxid = inner.last_zxid.max(zxid);
             inner.sent.remove(&xid)
         };
-        let Some((operation, Waiting { request, seen })) = sent else { return };
+        let Some((operation, request)) = sent else { return };
         let outcome = match error {
             0 => {
                 let response = wire::decode(&request, &mut Reader::new(body));
@@ -156,9 +164,14 @@ impl Ear {
             }
             error => Outcome::Failed { zxid, error },
         };
-        self.tell(CoordinatorEvent::Completed { client, operation, outcome: outcome.clone() });
-        // Whoever asked may have gone.
-        let _ = seen.send(outcome);
+        {
+            let mut inner = self.lock();
+            inner.heard.push_back((request, outcome.clone()));
+            if inner.heard.len() > KEPT_ANSWERS {
+                inner.heard.pop_front();
+            }
+        }
+        self.tell(CoordinatorEvent::Completed { client, operation, outcome });
     }
 
     fn fired(&self, event: EventType, path: &str) {
