@@ -14,7 +14,7 @@ const MANY: usize = 1_000_000;
 const DATA_BYTES: usize = 100;
 const ROUNDS: usize = 3;
 /// How much more a request may cost of our CPU with a tree a thousand times larger, which no cache of a processor holds.
-const GROWTH_BOUND: f64 = 3.0;
+const GROWTH_BOUND: f64 = 1.5;
 /// Less CPU than ZooKeeper needs, with the larger tree.
 const BOUND: f64 = 1.0;
 /// Until a server has done what it does behind the load.

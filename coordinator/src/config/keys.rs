@@ -129,7 +129,7 @@ pub const KEYS: &[Key] = &[
     key(
         "sillon.logMemoryBytes",
         Kind::Size(16 * 1024, 1 << 40),
-        "8388608",
+        "6291456",
         "How much of the log is kept in memory for members that lag, in bytes; one that lags more gets a snapshot.",
     ),
     key("snapCount", Kind::Number(2, INT_MAX), "100000", "After how many transactions a snapshot is taken."),
