@@ -323,7 +323,9 @@ impl State {
         if !matches!(outcome, Outcome::Ok { .. }) {
             return;
         }
-        let State { judge, history, entries, .. } = self;
+        let State { judge, history, entries, liveness, .. } = self;
+        // The end of a session is a write like any other: it is agreed on and applied.
+        liveness.on_written(judge, pending.asked_ns);
         let session = pending.session;
         let ended = entries.get(zxid).and_then(|entry| entry.ended);
         let gone = history.ended_ns.contains_key(&session);
