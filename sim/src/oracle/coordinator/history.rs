@@ -323,7 +323,7 @@ impl State {
         if !matches!(outcome, Outcome::Ok { .. }) {
             return;
         }
-        let State { judge, history, entries, .. } = self;
+        let State { judge, history, entries, liveness, .. } = self;
         let session = pending.session;
         let ended = entries.get(zxid).and_then(|entry| entry.ended);
         let gone = history.ended_ns.contains_key(&session);
@@ -331,6 +331,7 @@ impl State {
             format!("session 0x{session:x} is told to be closed by transaction {zxid}, but it lives")
         });
         history.acknowledged = history.acknowledged.max(zxid);
+        liveness.on_written(judge, pending.asked_ns);
     }
 
     fn on_synced(&mut self, operation: OperationId, pending: &Pending, outcome: &Outcome, zxid: i64) {
