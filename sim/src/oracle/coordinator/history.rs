@@ -324,8 +324,6 @@ impl State {
             return;
         }
         let State { judge, history, entries, liveness, .. } = self;
-        // The end of a session is a write like any other: it is agreed on and applied.
-        liveness.on_written(judge, pending.asked_ns);
         let session = pending.session;
         let ended = entries.get(zxid).and_then(|entry| entry.ended);
         let gone = history.ended_ns.contains_key(&session);
@@ -333,6 +331,7 @@ impl State {
             format!("session 0x{session:x} is told to be closed by transaction {zxid}, but it lives")
         });
         history.acknowledged = history.acknowledged.max(zxid);
+        liveness.on_written(judge, pending.asked_ns);
     }
 
     fn on_synced(&mut self, operation: OperationId, pending: &Pending, outcome: &Outcome, zxid: i64) {

@@ -127,9 +127,16 @@ impl Liveness {
 mod tests {
     use crate::oracle::{
         Invariant, Stop,
-        coordinator::testing::{Run, SECOND, create},
+        coordinator::{
+            Outcome, Request, Response,
+            testing::{Run, SECOND, create},
+        },
     };
-    use sillon_coordinator::observe::Role;
+    use sillon_coordinator::{
+        command::Action,
+        observe::Role,
+        types::{ConnectionKey, SessionId},
+    };
 
     fn healed() -> Run {
         let run = Run::new();
@@ -187,6 +194,19 @@ mod tests {
         run.heard(1, 7);
         run.oracle.check_liveness();
         run.assert_violated(Invariant::K14);
+    }
+
+    #[test]
+    fn the_end_of_a_session_is_a_write() {
+        let run = healed();
+        run.connected(7, 7);
+        let invoked = run.invoke(7, &Request::CloseSession);
+        let (session, connection) = (SessionId(7), ConnectionKey::default());
+        run.commit(Action::CloseSession { session, connection });
+        run.complete(invoked, Outcome::Ok { zxid: run.zxid.get(), response: Response::Nothing });
+        run.later(11 * SECOND);
+        run.oracle.check_liveness();
+        run.assert_legal(&[Invariant::K14]);
     }
 
     #[test]
