@@ -30,6 +30,8 @@ mod requests;
 mod roles;
 mod statistics;
 mod sync;
+#[cfg(test)]
+mod tests;
 mod watching;
 
 pub use statistics::Statistics;
