@@ -214,6 +214,9 @@ fn member(
         election_ticks: ticks(config.election_timeout_ms).max(2),
         heartbeat_ticks: 1,
         memory_bytes: config.log_memory_bytes,
+        // Together no more than 32 MiB on the way to a member that takes nothing just now.
+        max_size_per_message: 256 * 1024,
+        max_inflight: 128,
         ..ConsensusConfig::new(config.member, voters, runtime.random_u64())
     };
     let consensus = RaftConsensus::restore(
