@@ -3,7 +3,6 @@
 use super::{Ensemble, OURS, Settings, ZOOKEEPER, make};
 use crate::{
     Result,
-    process::Spinners,
     report::{Report, percentile},
     suites::order,
     zookeeper::{self, Load, Operation},
@@ -12,10 +11,10 @@ use crate::{
 const DATA_BYTES: usize = 1024;
 /// At most half of the microseconds that ZooKeeper needs where many requests are in flight, wall time and CPU.
 const BUSY_BOUND: f64 = 0.5;
-/// No more than it needs where there is one.
+/// No more wall time than it needs where there is one.
 const ALONE_BOUND: f64 = 1.0;
 const QUANTITIES: [&str; 4] = ["us/op", "p50 ms", "p99 ms", "CPU us/op"];
-/// Those that are compared.
+/// Those that are compared; the first alone where there is one request at a time.
 const COMPARED: [&str; 2] = ["us/op", "CPU us/op"];
 
 /// Create, set, get, exists and delete of nodes with 1 KiB, by ensembles of one and of three.
@@ -43,14 +42,12 @@ pub fn throughput(settings: &Settings) -> Result<Vec<Report>> {
 
 fn compare(settings: &Settings, ensembles: &[Ensemble], members: usize, load: &Load) -> Result<Report> {
     let mut rounds = vec![Vec::new(); ensembles.len()];
-    let spinners = Spinners::start()?;
     for turn in 0..settings.pairs {
         for index in order(ensembles.len(), turn) {
             let top = format!("/{}x{}-{turn}", load.connections, load.depth);
             rounds[index].push(round(&ensembles[index], load, &top)?);
         }
     }
-    drop(spinners);
     let mut report = Report::new(format!(
         "{members} member(s), {} connections x {} in flight, {DATA_BYTES} B, {} requests of each kind: {} interleaved runs",
         load.connections,
@@ -67,15 +64,15 @@ fn compare(settings: &Settings, ensembles: &[Ensemble], members: usize, load: &L
         }
     }
     if settings.has_both() {
-        let bound = if load.depth > 1 { BUSY_BOUND } else { ALONE_BOUND };
+        let (bound, compared) =
+            if load.depth > 1 { (BUSY_BOUND, &COMPARED[..]) } else { (ALONE_BOUND, &COMPARED[..1]) };
         for operation in Operation::ALL {
-            for quantity in COMPARED {
+            for quantity in compared {
                 report.bound_ratio(OURS, ZOOKEEPER, &format!("{} {quantity}", operation.name()), bound);
             }
         }
     }
     report.note("fsync before every acknowledgement of a write; CPU is that of all members together");
-    report.note("every processor spins at the lowest priority meanwhile: an idle one sleeps, and waking it is most of what one request costs");
     Ok(report)
 }
 
