@@ -220,7 +220,7 @@ impl Broker {
     pub(crate) async fn reconcile(&self, least: &MetadataImage) {
         let _reconciling = self.reconciling.lock().await;
         let image = self.metadata.image();
-        assert!(image.version >= least.version, "metadata never goes back");
+        assert!(image.position >= least.position, "metadata never goes back");
         let old = self.topics();
         let mut next = Topics::default();
         for (name, topic_image) in &image.topics {

@@ -40,7 +40,7 @@ pub const TARGETS: &[(&str, Target)] = &[
 /// Bytes that each of some targets accepts, to start from.
 pub fn samples() -> Vec<Vec<u8>> {
     let mut samples = fuzz_targets::samples();
-    samples.push(file_store::encode(&crate::metadata::MetadataImage::default()));
+    samples.push(file_store::encode(&crate::metadata::MetadataImage::default(), 0));
     samples.push(b"broker.id=1\nlisteners=PLAINTEXT://:9092\nlog.retention.hours=3\n".to_vec());
     samples
 }

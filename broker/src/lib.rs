@@ -12,7 +12,9 @@
 
 mod api;
 pub mod broker;
+pub mod cluster;
 pub mod config;
+pub mod controller;
 #[doc(hidden)]
 pub mod fuzzing;
 mod jobs;

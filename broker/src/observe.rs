@@ -3,7 +3,13 @@
 //! Owns the list of facts. Never changes what the broker does: in production nobody listens, and a fact that
 //! nobody hears is not even built.
 
-use crate::types::{LeaderEpoch, Offset, ProducerId, TopicId, TopicPartition};
+use crate::{
+    metadata::MetadataPosition,
+    types::{
+        BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch, ProducerId, TopicId,
+        TopicPartition,
+    },
+};
 use std::sync::Arc;
 
 /// Listens to a broker. Called in the middle of the broker's work: it must be quick and must not call back.
@@ -75,6 +81,15 @@ pub enum LogStartReason {
     RetentionSize,
     /// A DeleteRecords request.
     DeleteRecords,
+}
+
+/// What a replica is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplicaRole {
+    /// It takes records from clients.
+    Leader,
+    /// It takes records from the leader.
+    Follower,
 }
 
 /// One fact.
@@ -152,6 +167,8 @@ pub enum Observation<'a> {
     HighWatermarkMoved {
         /// Of which partition.
         partition: &'a TopicPartition,
+        /// What this broker is for it.
+        role: ReplicaRole,
         /// The leader epoch it moved in.
         leader_epoch: LeaderEpoch,
         /// From where.
@@ -171,6 +188,123 @@ pub enum Observation<'a> {
         leader_epoch: LeaderEpoch,
         /// Where the epoch starts in the log.
         start_offset: Offset,
+        /// The high watermark that it begins with.
+        high_watermark: Offset,
+        /// The state that made it leader.
+        partition_epoch: PartitionEpoch,
+        /// The in-sync replicas in that state.
+        isr: &'a [BrokerId],
+    },
+    /// This broker follows a leader of the partition from now on, or waits for one.
+    BecameFollower {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The leader, where there is one.
+        leader: Option<BrokerId>,
+        /// In which epoch.
+        leader_epoch: LeaderEpoch,
+        /// The log end offset at that moment.
+        log_end: Offset,
+        /// The high watermark at that moment.
+        high_watermark: Offset,
+    },
+    /// This broker holds no replica of the partition any more, and removes its log.
+    ReplicaRemoved {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The topic's id.
+        topic_id: TopicId,
+    },
+    /// A follower is about to cut its log where its leader said that both diverge, or where the leader's log starts.
+    TruncationOrdered {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The leader.
+        leader: BrokerId,
+        /// The epoch it leads in.
+        leader_epoch: LeaderEpoch,
+        /// The largest epoch that both may have, and where it ends in the leader's log; none where the follower begins
+        /// anew at the start of the leader's log.
+        diverging: Option<EpochStart>,
+        /// Where the follower cuts.
+        to: Offset,
+    },
+    /// A leader learnt, from a fetch in its own epoch, how far a follower's log goes.
+    ReplicaReported {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The epoch it leads in.
+        leader_epoch: LeaderEpoch,
+        /// The follower.
+        replica: BrokerId,
+        /// The follower's registration, as it said.
+        broker_epoch: BrokerEpoch,
+        /// The follower's log end offset.
+        log_end: Offset,
+    },
+    /// A leader found a follower to lag behind for longer than it may (`replica.lag.time.max.ms`).
+    ReplicaLags {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The epoch it leads in.
+        leader_epoch: LeaderEpoch,
+        /// The follower.
+        replica: BrokerId,
+        /// For how long it has not been caught up, on the leader's monotonic clock.
+        behind_for_ms: u64,
+        /// The limit in force.
+        limit_ms: u64,
+    },
+    /// A leader proposes in-sync replicas, and counts with the old and the new ones from now on.
+    IsrProposed {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The epoch it leads in.
+        leader_epoch: LeaderEpoch,
+        /// The state that it wants to change.
+        partition_epoch: PartitionEpoch,
+        /// What it proposes.
+        isr: &'a [BrokerId],
+    },
+    /// A leader learnt the true in-sync replicas, and counts with them alone from now on.
+    IsrConfirmed {
+        /// Which partition.
+        partition: &'a TopicPartition,
+        /// The epoch it leads in.
+        leader_epoch: LeaderEpoch,
+        /// The state.
+        partition_epoch: PartitionEpoch,
+        /// The in-sync replicas.
+        isr: &'a [BrokerId],
+    },
+    /// The broker has registered.
+    Registered {
+        /// The registration.
+        broker_epoch: BrokerEpoch,
+        /// Whether it said that its last stop was unclean.
+        unclean: bool,
+    },
+    /// The broker knows that its registration is gone.
+    Unregistered {
+        /// The registration that ended.
+        broker_epoch: BrokerEpoch,
+    },
+    /// The broker has brought itself in line with the metadata.
+    MetadataApplied {
+        /// Up to where.
+        position: MetadataPosition,
+        /// Whether it came as a snapshot.
+        snapshot: bool,
+    },
+    /// The broker is controller from now on: everything is loaded, commands are taken.
+    BecameController {
+        /// In which epoch.
+        controller_epoch: ControllerEpoch,
+    },
+    /// The broker has ceased to be controller.
+    ResignedController {
+        /// In which epoch it was.
+        controller_epoch: ControllerEpoch,
     },
     /// A success was sent for a produce request's partition.
     ProduceAcknowledged {

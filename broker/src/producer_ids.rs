@@ -2,7 +2,7 @@
 //! block is used up only by the process that took it. Owns the block at hand.
 
 use crate::{
-    metadata::{Change, MetadataError, MetadataStore},
+    metadata::{MetadataError, MetadataStore},
     types::ProducerId,
 };
 use std::sync::Arc;
@@ -30,8 +30,8 @@ impl ProducerIds {
     pub async fn next(&self) -> Result<ProducerId, MetadataError> {
         let mut at_hand = self.at_hand.lock().await;
         if at_hand.0 == at_hand.1 {
-            let image = self.metadata.submit(Change::AllocateProducerIds { count: BLOCK }).await?;
-            *at_hand = (image.next_producer_id - BLOCK, image.next_producer_id);
+            let first = self.metadata.allocate_producer_ids(BLOCK).await?;
+            *at_hand = (first, first + BLOCK);
         }
         let id = at_hand.0;
         at_hand.0 += 1;

@@ -32,6 +32,20 @@ number! {
     BrokerId(i32)
 }
 number! {
+    /// Names one registration of a broker: the czxid of its node `/brokers/ids/N` (KIP-380). A broker that registers
+    /// again has a larger one.
+    BrokerEpoch(i64)
+}
+number! {
+    /// Counts the controllers of a cluster. What an older controller writes is refused.
+    ControllerEpoch(i32)
+}
+number! {
+    /// Counts the changes of a partition's true state: the version of its state node. Each change is a compare-and-set
+    /// on it (I33).
+    PartitionEpoch(i32)
+}
+number! {
     /// Names an idempotent producer.
     ProducerId(i64)
 }
@@ -49,6 +63,16 @@ impl Offset {
 impl LeaderEpoch {
     /// Stands for "not known", as on the wire.
     pub const NONE: LeaderEpoch = LeaderEpoch(-1);
+}
+
+impl BrokerId {
+    /// Stands for "no broker", as on the wire and in Kafka's nodes.
+    pub const NONE: BrokerId = BrokerId(-1);
+}
+
+impl BrokerEpoch {
+    /// Stands for "not registered", as on the wire.
+    pub const NONE: BrokerEpoch = BrokerEpoch(-1);
 }
 
 impl ProducerId {

@@ -205,6 +205,7 @@ cross_checks! {
     describe_log_dirs: DescribeLogDirsRequest, DescribeLogDirsResponse;
     create_partitions: CreatePartitionsRequest, CreatePartitionsResponse;
     incremental_alter_configs: IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
+    alter_partition: AlterPartitionRequest, AlterPartitionResponse;
     describe_cluster: DescribeClusterRequest, DescribeClusterResponse;
     describe_topic_partitions: DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }

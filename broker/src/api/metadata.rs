@@ -126,7 +126,7 @@ fn present(broker: &Broker, name: &str, topic: &TopicImage, operations: bool) ->
                 MetadataResponsePartition {
                     error_code: if serves { 0 } else { ErrorCode::LEADER_NOT_AVAILABLE.code() },
                     partition_index: index,
-                    leader_id: if serves { partition.leader.0 } else { -1 },
+                    leader_id: if serves { partition.leader.unwrap_or(BrokerId::NONE).0 } else { -1 },
                     leader_epoch: partition.leader_epoch.0,
                     replica_nodes: numbers(&partition.replicas),
                     isr_nodes: numbers(&partition.isr),

@@ -7,7 +7,7 @@ use super::{
     image::{MetadataImage, PartitionImage, TopicImage},
     names,
 };
-use crate::types::{BrokerId, LeaderEpoch, TopicId};
+use crate::types::{BrokerId, LeaderEpoch, PartitionEpoch, TopicId};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// A change of the metadata.
@@ -57,11 +57,6 @@ pub enum Change {
         /// The broker.
         broker: BrokerId,
     },
-    /// Producer ids are taken out of circulation to be given to producers.
-    AllocateProducerIds {
-        /// How many.
-        count: i64,
-    },
 }
 
 /// Why a change was refused, or could not be kept.
@@ -90,7 +85,7 @@ pub enum MetadataError {
 /// Why the change is refused; the image stays as it is.
 pub fn apply(image: &MetadataImage, change: Change) -> Result<MetadataImage, MetadataError> {
     let mut next = image.clone();
-    next.version += 1;
+    next.position.version += 1;
     match change {
         Change::CreateTopic { name, id, assignment, configs } => {
             create_topic(&mut next, name, id, assignment, configs)?
@@ -98,6 +93,7 @@ pub fn apply(image: &MetadataImage, change: Change) -> Result<MetadataImage, Met
         Change::DeleteTopic { id } => {
             let name = name_of(image, id)?;
             next.topics.remove(&name);
+            next.names.remove(&id);
         }
         Change::AddPartitions { id, present, assignment } => {
             let topic = topic_mut(&mut next, id)?;
@@ -115,13 +111,6 @@ pub fn apply(image: &MetadataImage, change: Change) -> Result<MetadataImage, Met
             }
         }
         Change::BeginLeadership { broker } => begin_leadership(&mut next, broker),
-        Change::AllocateProducerIds { count } => {
-            assert!(count > 0, "an allocation takes at least one id");
-            next.next_producer_id = next
-                .next_producer_id
-                .checked_add(count)
-                .ok_or(MetadataError::Storage("producer ids are used up".into()))?;
-        }
     }
     Ok(next)
 }
@@ -144,20 +133,31 @@ fn create_topic(
     }
     assert!(next.topic_by_id(id).is_none(), "topic ids are random and never used twice");
     let partitions = assignment.into_iter().map(new_partition).collect();
+    next.names.insert(id, name.clone());
     next.topics.insert(name, Arc::new(TopicImage { id, partitions, configs }));
     Ok(())
 }
 
 fn new_partition(replicas: Vec<BrokerId>) -> PartitionImage {
     let leader = *replicas.first().expect("an assignment names at least one broker");
-    PartitionImage { leader, leader_epoch: LeaderEpoch(0), isr: replicas.clone(), replicas }
+    PartitionImage {
+        leader: Some(leader),
+        leader_epoch: LeaderEpoch(0),
+        partition_epoch: PartitionEpoch(0),
+        isr: replicas.clone(),
+        replicas,
+        adding: Vec::new(),
+        removing: Vec::new(),
+        eligible_leader_replicas: Vec::new(),
+        last_known_leader: None,
+    }
 }
 
 fn begin_leadership(next: &mut MetadataImage, broker: BrokerId) {
     for topic in next.topics.values_mut() {
-        if topic.partitions.iter().any(|partition| partition.leader == broker) {
+        if topic.partitions.iter().any(|partition| partition.leader == Some(broker)) {
             for partition in &mut Arc::make_mut(topic).partitions {
-                if partition.leader == broker {
+                if partition.leader == Some(broker) {
                     partition.leader_epoch = LeaderEpoch(partition.leader_epoch.0 + 1);
                 }
             }
@@ -210,7 +210,7 @@ mod tests {
         let image = apply(&image, Change::DeleteTopic { id: id(1) }).unwrap();
         assert_eq!(image.topic("a.b"), None);
         assert_eq!(apply(&image, Change::DeleteTopic { id: id(1) }), Err(MetadataError::UnknownTopic));
-        assert_eq!(image.version, 3);
+        assert_eq!(image.position.version, 3);
     }
 
     #[test]

@@ -6,14 +6,15 @@
 use super::{
     MetadataStore,
     change::{self, Change, MetadataError},
-    image::MetadataImage,
+    delta::MetadataDelta,
+    image::{MetadataImage, MetadataPosition},
 };
 use sillon_protocol::records::crc32c;
 use sillon_runtime::{BoxFuture, Runtime};
 use std::{
     io,
     path::{Path, PathBuf},
-    sync::{Arc, RwLock},
+    sync::{Arc, Mutex, RwLock},
 };
 
 /// The file's name in the first log directory.
@@ -28,6 +29,7 @@ pub struct FileStore {
     path: PathBuf,
     is_new: bool,
     image: RwLock<Arc<MetadataImage>>,
+    next_producer_id: Mutex<i64>,
     /// Held while a change is on its way to the disk.
     writing: tokio::sync::Mutex<()>,
 }
@@ -65,18 +67,19 @@ impl FileStore {
     ) -> Result<FileStore, OpenError> {
         let path = directory.join(FILE_NAME);
         let mut is_new = false;
-        let image = match runtime.fs().read_small(&path, MAX_FILE_BYTES).await {
+        let (image, next_producer_id) = match runtime.fs().read_small(&path, MAX_FILE_BYTES).await {
             Ok(bytes) => {
                 decode(&bytes).map_err(|reason| OpenError::Damaged { path: path.clone(), reason })?
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 is_new = true;
-                MetadataImage { cluster_id: new_cluster_id, ..MetadataImage::default() }
+                (MetadataImage { cluster_id: new_cluster_id, ..MetadataImage::default() }, 0)
             }
             Err(error) => return Err(OpenError::Io { path, error }),
         };
         let image = RwLock::new(Arc::new(image));
-        Ok(FileStore { runtime, path, is_new, image, writing: tokio::sync::Mutex::new(()) })
+        let next_producer_id = Mutex::new(next_producer_id);
+        Ok(FileStore { runtime, path, is_new, image, next_producer_id, writing: tokio::sync::Mutex::new(()) })
     }
 
     /// Whether there was no file.
@@ -87,13 +90,38 @@ impl FileStore {
     async fn write(&self, change: Change) -> Result<Arc<MetadataImage>, MetadataError> {
         let _writing = self.writing.lock().await;
         let next = change::apply(&self.image(), change)?;
-        self.runtime.fs().replace(&self.path, &encode(&next)).await.map_err(|error| {
-            MetadataError::Storage(format!("cannot write {}: {error}", self.path.display()))
-        })?;
+        let next_producer_id = *self.next_producer_id.lock().expect("no holder panics");
+        self.store(&encode(&next, next_producer_id)).await?;
         let next = Arc::new(next);
         *self.image.write().expect("no writer panics") = next.clone();
         Ok(next)
     }
+
+    async fn allocate(&self, count: i64) -> Result<i64, MetadataError> {
+        let _writing = self.writing.lock().await;
+        let first = *self.next_producer_id.lock().expect("no holder panics");
+        let next = first.checked_add(count);
+        let next = next.ok_or_else(|| MetadataError::Storage("producer ids are used up".into()))?;
+        self.store(&encode(&self.image(), next)).await?;
+        *self.next_producer_id.lock().expect("no holder panics") = next;
+        Ok(first)
+    }
+
+    async fn store(&self, bytes: &[u8]) -> Result<(), MetadataError> {
+        self.runtime
+            .fs()
+            .replace(&self.path, bytes)
+            .await
+            .map_err(|error| MetadataError::Storage(format!("cannot write {}: {error}", self.path.display())))
+    }
+}
+
+/// What the file holds.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Stored {
+    position: MetadataPosition,
+    next_producer_id: i64,
+    deltas: Vec<MetadataDelta>,
 }
 
 impl MetadataStore for FileStore {
@@ -101,20 +129,26 @@ impl MetadataStore for FileStore {
         self.image.read().expect("no writer panics").clone()
     }
 
+    fn allocate_producer_ids(&self, count: i64) -> BoxFuture<'_, Result<i64, MetadataError>> {
+        Box::pin(self.allocate(count))
+    }
+
     fn submit(&self, change: Change) -> BoxFuture<'_, Result<Arc<MetadataImage>, MetadataError>> {
         Box::pin(self.write(change))
     }
 }
 
-pub(crate) fn encode(image: &MetadataImage) -> Vec<u8> {
-    let mut bytes = serde_json::to_vec_pretty(image).expect("an image has string keys only");
+pub(crate) fn encode(image: &MetadataImage, next_producer_id: i64) -> Vec<u8> {
+    let deltas = MetadataDelta::snapshot(image);
+    let stored = Stored { position: image.position, next_producer_id, deltas };
+    let mut bytes = serde_json::to_vec_pretty(&stored).expect("an image has string keys only");
     bytes.push(b'\n');
     let checksum = crc32c(&bytes);
     bytes.extend_from_slice(format!("{CHECKSUM_KEY}{checksum:08x}\n").as_bytes());
     bytes
 }
 
-pub(crate) fn decode(bytes: &[u8]) -> Result<MetadataImage, String> {
+pub(crate) fn decode(bytes: &[u8]) -> Result<(MetadataImage, i64), String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     let body_end = text.trim_end().rfind('\n').map_or(0, |position| position + 1);
     let (body, last_line) = text.split_at(body_end);
@@ -124,7 +158,9 @@ pub(crate) fn decode(bytes: &[u8]) -> Result<MetadataImage, String> {
     if stored != computed {
         return Err(format!("its checksum is {computed:08x} where {stored:08x} is stored"));
     }
-    serde_json::from_str(body).map_err(|error| error.to_string())
+    let stored: Stored = serde_json::from_str(body).map_err(|error| error.to_string())?;
+    let image = MetadataImage::default().after(&stored.deltas, stored.position);
+    Ok((image.map_err(|error| error.to_string())?, stored.next_producer_id))
 }
 
 #[cfg(test)]
@@ -133,9 +169,9 @@ mod tests {
 
     #[test]
     fn a_damaged_file_is_noticed_at_every_byte() {
-        let image = MetadataImage { cluster_id: "c".into(), version: 3, ..MetadataImage::default() };
-        let good = encode(&image);
-        assert_eq!(decode(&good), Ok(image));
+        let image = MetadataImage { cluster_id: "c".into(), ..MetadataImage::default() };
+        let good = encode(&image, 3);
+        assert_eq!(decode(&good), Ok((image, 3)));
         for position in 0..good.len() - 1 {
             let mut bad = good.clone();
             bad[position] ^= 1;

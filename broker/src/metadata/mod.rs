@@ -7,12 +7,14 @@
 //! keeps it in a file (`file_store`). Never touches a log.
 
 pub mod change;
+pub mod delta;
 pub mod file_store;
 pub mod image;
 pub mod names;
 
 pub use change::{Change, MetadataError};
-pub use image::{MetadataImage, PartitionImage, TopicImage};
+pub use delta::{DeltaError, MetadataDelta};
+pub use image::{BrokerImage, Endpoint, MetadataImage, MetadataPosition, PartitionImage, TopicImage};
 
 use sillon_runtime::BoxFuture;
 use std::sync::Arc;
@@ -21,6 +23,9 @@ use std::sync::Arc;
 pub trait MetadataStore: Send + Sync + 'static {
     /// The newest image. Cheap: called for every request.
     fn image(&self) -> Arc<MetadataImage>;
+
+    /// Takes `count` producer ids out of circulation and gives the first.
+    fn allocate_producer_ids(&self, count: i64) -> BoxFuture<'_, Result<i64, MetadataError>>;
 
     /// Makes a change and gives the image that holds it.
     fn submit(&self, change: Change) -> BoxFuture<'_, Result<Arc<MetadataImage>, MetadataError>>;

@@ -10,8 +10,8 @@ pub use waiters::Ticket;
 
 use crate::{
     log::{AppendError, Appended, Log, LogError},
-    observe::{Observation, Observers},
-    types::{LeaderEpoch, Offset, TopicId, TopicPartition},
+    observe::{Observation, Observers, ReplicaRole},
+    types::{LeaderEpoch, Offset, PartitionEpoch, TopicId, TopicPartition},
 };
 use leader::LeaderState;
 use sillon_protocol::records::RecordBatch;
@@ -59,12 +59,15 @@ impl Partition {
     ) -> Result<Arc<Partition>, LogError> {
         let (log_start, log_end) = (log.log_start_offset(), log.log_end_offset());
         log.start_leader_epoch(leader_epoch).await?;
+        let high_watermark = checkpointed_high_watermark.clamp(log_start, log_end);
         observers.tell(|| Observation::BecameLeader {
             partition: &name,
             leader_epoch,
             start_offset: log_end,
+            high_watermark,
+            partition_epoch: PartitionEpoch(0),
+            isr: &[],
         });
-        let high_watermark = checkpointed_high_watermark.clamp(log_start, log_end);
         let partition = Arc::new(Partition {
             name,
             topic_id,
@@ -212,6 +215,7 @@ impl Partition {
             self.high_watermark.store(moved.to.0, Ordering::Release);
             self.observers.tell(|| Observation::HighWatermarkMoved {
                 partition: &self.name,
+                role: ReplicaRole::Leader,
                 leader_epoch: leader.leader_epoch(),
                 from: moved.from,
                 to: moved.to,

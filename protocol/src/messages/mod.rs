@@ -5,6 +5,7 @@
 //! Kafka's generated classes default to an empty string or array.
 
 mod alter_configs;
+mod alter_partition;
 mod api_versions;
 mod common;
 mod create_partitions;
@@ -23,11 +24,13 @@ mod init_producer_id;
 mod list_offsets;
 mod metadata;
 mod offset_for_leader_epoch;
+mod private;
 mod produce;
 
 use std::ops::RangeInclusive;
 
 pub use alter_configs::*;
+pub use alter_partition::*;
 pub use api_versions::*;
 pub use common::*;
 pub use create_partitions::*;
@@ -46,6 +49,7 @@ pub use init_producer_id::*;
 pub use list_offsets::*;
 pub use metadata::*;
 pub use offset_for_leader_epoch::*;
+pub use private::*;
 pub use produce::*;
 
 use crate::ApiKey;
@@ -237,6 +241,7 @@ requests! {
     DescribeLogDirs: DescribeLogDirsRequest => DescribeLogDirsResponse;
     CreatePartitions: CreatePartitionsRequest => CreatePartitionsResponse;
     IncrementalAlterConfigs: IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse;
+    AlterPartition: AlterPartitionRequest => AlterPartitionResponse;
     DescribeCluster: DescribeClusterRequest => DescribeClusterResponse;
     DescribeTopicPartitions: DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse;
 }

@@ -4,7 +4,7 @@ use super::{file_faults, judges::Judges};
 use crate::world::{NodeId, World};
 use sillon_broker::{
     observe::{Observation, Observer},
-    types::TopicPartition,
+    types::{BrokerId, TopicPartition},
 };
 use std::sync::{Arc, Weak};
 use tokio::sync::Notify;
@@ -76,7 +76,7 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
             partition,
             &[("from", from.0 as u64), ("to", to.0 as u64), ("epoch", leader_epoch.0 as u64)],
         ),
-        Observation::BecameLeader { partition, leader_epoch, start_offset } => {
+        Observation::BecameLeader { partition, leader_epoch, start_offset, .. } => {
             add("leader", partition, &[("epoch", leader_epoch.0 as u64), ("start", start_offset.0 as u64)])
         }
         Observation::ProduceAcknowledged { partition, base_offset, next_offset, duplicate, .. } => {
@@ -99,10 +99,82 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
                 ("high_watermark", high_watermark.0 as u64),
             ],
         ),
+        Observation::BecameFollower { .. }
+        | Observation::ReplicaRemoved { .. }
+        | Observation::TruncationOrdered { .. }
+        | Observation::ReplicaReported { .. }
+        | Observation::ReplicaLags { .. }
+        | Observation::IsrProposed { .. }
+        | Observation::IsrConfirmed { .. } => trace_replication(world, node, observation),
+        Observation::Registered { broker_epoch, unclean } => {
+            let fields = [("epoch", broker_epoch.0 as u64), ("unclean", u64::from(*unclean))];
+            world.event(node, "broker/registered", &fields);
+        }
+        Observation::Unregistered { broker_epoch } => {
+            world.event(node, "broker/unregistered", &[("epoch", broker_epoch.0 as u64)]);
+        }
+        Observation::MetadataApplied { position, snapshot } => {
+            let fields = [
+                ("controller_epoch", position.controller_epoch.0 as u64),
+                ("version", position.version as u64),
+                ("snapshot", u64::from(*snapshot)),
+            ];
+            world.event(node, "broker/metadata", &fields);
+        }
+        Observation::BecameController { controller_epoch } => {
+            world.event(node, "controller/begins", &[("epoch", controller_epoch.0 as u64)]);
+        }
+        Observation::ResignedController { controller_epoch } => {
+            world.event(node, "controller/ends", &[("epoch", controller_epoch.0 as u64)]);
+        }
         Observation::TopicDeleted { topic, .. } => {
             world.event_with_detail(node, "topic/deleted", &[], || (*topic).to_string());
         }
     }
+}
+
+fn trace_replication(world: &World, node: NodeId, observation: &Observation<'_>) {
+    let add = |kind, partition: &TopicPartition, fields: &[(&'static str, u64)]| {
+        trace_partition(world, node, kind, partition, fields);
+    };
+    match observation {
+        Observation::BecameFollower { partition, leader, leader_epoch, log_end, .. } => {
+            let leader = leader.map_or(u64::MAX, |leader| leader.0 as u64);
+            let (epoch, end) = (leader_epoch.0 as u64, log_end.0 as u64);
+            add("follower", partition, &[("leader", leader), ("epoch", epoch), ("log_end", end)]);
+        }
+        Observation::ReplicaRemoved { partition, .. } => add("replica/removed", partition, &[]),
+        Observation::TruncationOrdered { partition, leader, leader_epoch, to, .. } => {
+            let (leader, epoch) = (leader.0 as u64, leader_epoch.0 as u64);
+            add("replica/cut", partition, &[("leader", leader), ("epoch", epoch), ("to", to.0 as u64)]);
+        }
+        Observation::ReplicaReported { partition, leader_epoch, replica, log_end, .. } => {
+            let (replica, epoch) = (replica.0 as u64, leader_epoch.0 as u64);
+            let fields = [("replica", replica), ("epoch", epoch), ("log_end", log_end.0 as u64)];
+            add("replica/reported", partition, &fields);
+        }
+        Observation::ReplicaLags { partition, leader_epoch, replica, behind_for_ms, .. } => {
+            let (replica, epoch) = (replica.0 as u64, leader_epoch.0 as u64);
+            let fields = [("replica", replica), ("epoch", epoch), ("behind_for_ms", *behind_for_ms)];
+            add("replica/lags", partition, &fields);
+        }
+        Observation::IsrProposed { partition, leader_epoch, partition_epoch, isr } => {
+            let (epoch, state) = (leader_epoch.0 as u64, partition_epoch.0 as u64);
+            let fields = [("epoch", epoch), ("partition_epoch", state), ("isr", bits(isr))];
+            add("isr/proposed", partition, &fields);
+        }
+        Observation::IsrConfirmed { partition, leader_epoch, partition_epoch, isr } => {
+            let (epoch, state) = (leader_epoch.0 as u64, partition_epoch.0 as u64);
+            let fields = [("epoch", epoch), ("partition_epoch", state), ("isr", bits(isr))];
+            add("isr/confirmed", partition, &fields);
+        }
+        _ => unreachable!("the caller names the kinds"),
+    }
+}
+
+/// A set of brokers as one number.
+fn bits(brokers: &[BrokerId]) -> u64 {
+    brokers.iter().fold(0, |bits, broker| bits | 1 << (broker.0 & 63))
 }
 
 fn trace_partition(

@@ -65,6 +65,19 @@ impl State {
             | Observation::FetchServed { partition, .. } => {
                 self.on_partition(now_ns, node, partition, observation)
             }
+            // Of a cluster; a broker alone tells none of these.
+            Observation::BecameFollower { .. }
+            | Observation::ReplicaRemoved { .. }
+            | Observation::TruncationOrdered { .. }
+            | Observation::ReplicaReported { .. }
+            | Observation::ReplicaLags { .. }
+            | Observation::IsrProposed { .. }
+            | Observation::IsrConfirmed { .. }
+            | Observation::Registered { .. }
+            | Observation::Unregistered { .. }
+            | Observation::MetadataApplied { .. }
+            | Observation::BecameController { .. }
+            | Observation::ResignedController { .. } => {}
         }
     }
 

@@ -11,8 +11,8 @@ use super::{
     },
 };
 use sillon_broker::{
-    observe::{EpochStart, LogStartReason, Observation, Observer, ProducerSummary},
-    types::{LeaderEpoch, Offset, ProducerId, TopicId, TopicPartition},
+    observe::{EpochStart, LogStartReason, Observation, Observer, ProducerSummary, ReplicaRole},
+    types::{LeaderEpoch, Offset, PartitionEpoch, ProducerId, TopicId, TopicPartition},
 };
 use sillon_protocol::records::RecordBatch;
 use std::{
@@ -220,6 +220,9 @@ impl Run {
             partition: &self.partition,
             leader_epoch: LeaderEpoch(leader_epoch),
             start_offset: Offset(end),
+            high_watermark: Offset(self.high_watermark.get()),
+            partition_epoch: PartitionEpoch(0),
+            isr: &[],
         });
     }
 
@@ -278,6 +281,7 @@ impl Run {
         let end = self.on_disk.borrow().last().map_or(0, |batch| batch.base + batch.count);
         self.tell(Observation::HighWatermarkMoved {
             partition: &self.partition,
+            role: ReplicaRole::Leader,
             leader_epoch: LeaderEpoch(self.epoch.get()),
             from: Offset(from),
             to: Offset(to),

@@ -1,0 +1,22 @@
+//! The controller: it decides who leads which partition, where replicas lie, and what topics and settings there are.
+//!
+//! ```text
+//!   Command ──► plan (pure: state + command = Plan, or a refusal) ──► one multi at the coordinator ──► commit (pure)
+//!                                                                                                        │
+//!             deltas, to every broker (cluster) ◄────────────────────────────────────────────────────────┘
+//! ```
+//! One broker at a time is controller. Commands are planned and written one after the other, each write in one multi
+//! that checks `/controller_epoch` and the version of every node it changes: a controller that was replaced, or whose
+//! idea of a node is old, changes nothing (I33, I35). The coordinator's tree is the truth; what is kept here is a copy.
+//!
+//! `command`, `plan`: what goes in and comes out. `layout`: the nodes and their contents. Never touches a clock, a
+//! socket or the coordinator: that is `cluster`.
+
+pub mod command;
+pub mod layout;
+pub mod plan;
+
+pub use command::{
+    Command, ConfigEdit, ConfigOperation, ControllerError, ElectionKind, IsrProposal, Outcome,
+};
+pub use plan::{LoadedState, LoadedTopic, Plan, Write};

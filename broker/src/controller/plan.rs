@@ -1,0 +1,97 @@
+//! What the controller reads at the coordinator when it takes office, and what it wants to write there. Owns the forms.
+
+use super::{Outcome, layout::TopicNode};
+use crate::{
+    metadata::{BrokerImage, MetadataDelta, PartitionImage},
+    types::{BrokerId, ControllerEpoch},
+};
+use std::{collections::BTreeMap, sync::Arc};
+
+/// Everything that a new controller knows, read after its epoch was written.
+#[derive(Clone, Debug, Default)]
+pub struct LoadedState {
+    /// The cluster's id.
+    pub cluster_id: String,
+    /// The broker that is controller: this one.
+    pub controller: BrokerId,
+    /// Its epoch.
+    pub controller_epoch: ControllerEpoch,
+    /// The zxid of the last write that was read.
+    pub version: i64,
+    /// The registered brokers.
+    pub brokers: BTreeMap<BrokerId, Arc<BrokerImage>>,
+    /// The topics.
+    pub topics: Vec<LoadedTopic>,
+    /// The topics that somebody asked to delete.
+    pub deletions: Vec<Arc<str>>,
+    /// Configuration set while running, with the versions of its nodes.
+    pub broker_configs: BTreeMap<BrokerId, (BTreeMap<String, String>, i32)>,
+}
+
+/// A topic as it lies at the coordinator, whoever wrote it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoadedTopic {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What its node says, and that node's version.
+    pub node: (TopicNode, i32),
+    /// Its configuration and that node's version; none where there is no such node.
+    pub configs: Option<(BTreeMap<String, String>, i32)>,
+    /// Whether `/brokers/topics/T/partitions` exists.
+    pub has_partitions: bool,
+    /// The partitions whose nodes exist; with the state where there is one. Its partition epoch is the node's version;
+    /// replicas, adding and removing come from the topic's node.
+    pub states: BTreeMap<i32, Option<PartitionImage>>,
+}
+
+/// One write of a multi. All are conditional: the controller knows what it changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Creates a persistent node that must not exist.
+    Create {
+        /// Its path.
+        path: String,
+        /// Its content.
+        data: Vec<u8>,
+    },
+    /// Writes a node that must have that version, and then has the next one.
+    Set {
+        /// Its path.
+        path: String,
+        /// Its content.
+        data: Vec<u8>,
+        /// Its version.
+        version: i32,
+    },
+    /// Deletes a node that must have that version, or any where none is given.
+    Delete {
+        /// Its path.
+        path: String,
+        /// Its version.
+        version: Option<i32>,
+    },
+    /// A node must have that version.
+    Check {
+        /// Its path.
+        path: String,
+        /// Its version.
+        version: i32,
+    },
+}
+
+/// What a command comes to: writes that happen together or not at all, and what is true after them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The writes, without the check of `/controller_epoch`, which the shell adds. None where nothing changes: then there
+    /// are no deltas that others need to wait for.
+    pub writes: Vec<Write>,
+    /// What brokers are told once they are written.
+    pub deltas: Vec<MetadataDelta>,
+    /// What the one who asked is told.
+    pub outcome: Outcome,
+    /// The command is too large for one multi: once this part is committed, it is planned again.
+    pub unfinished: bool,
+}
+
+/// At most so many writes are put into one multi: far below the coordinator's limit of 1 MiB for a request.
+pub const WRITES_AT_MOST: usize = 500;
