@@ -7,6 +7,7 @@
 
 use crate::{
     api::fetch_session::Sessions,
+    cluster::Cluster,
     config::{BrokerConfig, listener::Listener, topic::Layers},
     log::{LogConfig, LogContext, LogDirectories, LogError},
     metadata::{
@@ -32,6 +33,7 @@ pub struct Broker {
     advertised: Vec<Listener>,
     observers: Observers,
     metadata: Arc<dyn MetadataStore>,
+    cluster: Arc<dyn Cluster>,
     directories: LogDirectories,
     topics: RwLock<Arc<Topics>>,
     sessions: Mutex<Sessions>,
@@ -118,6 +120,7 @@ impl Broker {
         advertised: Vec<Listener>,
         observers: Observers,
         metadata: Arc<dyn MetadataStore>,
+        cluster: Arc<dyn Cluster>,
         directories: LogDirectories,
     ) -> Result<Arc<Broker>, MetadataError> {
         let image = metadata.submit(Change::BeginLeadership { broker: config.broker_id }).await?;
@@ -131,6 +134,7 @@ impl Broker {
             advertised,
             observers,
             metadata,
+            cluster,
             directories,
         });
         broker.reconcile(&image).await;
@@ -170,6 +174,11 @@ impl Broker {
     /// Who listens to this broker's facts.
     pub fn observers(&self) -> &Observers {
         &self.observers
+    }
+
+    /// This broker as a member of its cluster.
+    pub fn cluster(&self) -> &Arc<dyn Cluster> {
+        &self.cluster
     }
 
     /// The newest metadata.

@@ -70,8 +70,10 @@ impl Running {
         }
         directories.identify(config.broker_id, &metadata.image().cluster_id).await?;
         let advertised = advertised(&config, &addresses);
+        let metadata = Arc::new(metadata);
         let broker =
-            Broker::start(runtime, config, advertised, observers, Arc::new(metadata), directories).await?;
+            Broker::start(runtime, config, advertised, observers, metadata.clone(), metadata, directories)
+                .await?;
         let jobs = jobs::start(&broker);
         let serving = server.serve(&broker);
         for (listener, address) in broker.config().listeners.iter().zip(&addresses) {

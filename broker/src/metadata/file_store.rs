@@ -9,12 +9,21 @@ use super::{
     delta::MetadataDelta,
     image::{MetadataImage, MetadataPosition},
 };
-use sillon_protocol::records::crc32c;
+use crate::{
+    cluster::{ActiveController, Cluster, ClusterError},
+    types::{BrokerEpoch, BrokerId},
+};
+use bytes::Bytes;
+use sillon_protocol::{
+    messages::{AlterPartitionRequest, AlterPartitionResponse},
+    records::crc32c,
+};
 use sillon_runtime::{BoxFuture, Runtime};
 use std::{
     io,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, RwLock},
+    time::Duration,
 };
 
 /// The file's name in the first log directory.
@@ -89,7 +98,7 @@ impl FileStore {
 
     async fn write(&self, change: Change) -> Result<Arc<MetadataImage>, MetadataError> {
         let _writing = self.writing.lock().await;
-        let next = change::apply(&self.image(), change)?;
+        let next = change::apply(&MetadataStore::image(self), change)?;
         let next_producer_id = *self.next_producer_id.lock().expect("no holder panics");
         self.store(&encode(&next, next_producer_id)).await?;
         let next = Arc::new(next);
@@ -102,7 +111,7 @@ impl FileStore {
         let first = *self.next_producer_id.lock().expect("no holder panics");
         let next = first.checked_add(count);
         let next = next.ok_or_else(|| MetadataError::Storage("producer ids are used up".into()))?;
-        self.store(&encode(&self.image(), next)).await?;
+        self.store(&encode(&MetadataStore::image(self), next)).await?;
         *self.next_producer_id.lock().expect("no holder panics") = next;
         Ok(first)
     }
@@ -135,6 +144,45 @@ impl MetadataStore for FileStore {
 
     fn submit(&self, change: Change) -> BoxFuture<'_, Result<Arc<MetadataImage>, MetadataError>> {
         Box::pin(self.write(change))
+    }
+}
+
+impl Cluster for FileStore {
+    fn broker_id(&self) -> BrokerId {
+        MetadataStore::image(self).controller.unwrap_or_default()
+    }
+
+    fn image(&self) -> Arc<MetadataImage> {
+        MetadataStore::image(self)
+    }
+
+    fn broker_epoch(&self) -> BrokerEpoch {
+        BrokerEpoch::NONE
+    }
+
+    fn controller(&self) -> Option<Arc<dyn ActiveController>> {
+        None
+    }
+
+    fn wait_for(&self, position: MetadataPosition, _: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async move { MetadataStore::image(self).position >= position })
+    }
+
+    fn forward(&self, _: Bytes) -> BoxFuture<'_, Result<Bytes, ClusterError>> {
+        Box::pin(async { Err(ClusterError::NoController) })
+    }
+
+    fn alter_partitions(
+        &self,
+        _: AlterPartitionRequest,
+    ) -> BoxFuture<'_, Result<AlterPartitionResponse, ClusterError>> {
+        Box::pin(async { Err(ClusterError::NoController) })
+    }
+
+    fn allocate_producer_ids(&self, count: i64) -> BoxFuture<'_, Result<i64, ClusterError>> {
+        Box::pin(async move {
+            self.allocate(count).await.map_err(|error| ClusterError::Coordinator(error.to_string()))
+        })
     }
 }
 
