@@ -15,7 +15,7 @@ use super::{
     time_index::{self, TimeIndexEntry},
 };
 use crate::types::Offset;
-use sillon_protocol::records::{BatchHeader, NO_TIMESTAMP};
+use sillon_protocol::records::{BATCH_OVERHEAD, BatchHeader, NO_TIMESTAMP};
 use sillon_runtime::{File, FileSystem, Monotonic, OpenOptions};
 use std::{
     collections::VecDeque,
@@ -27,6 +27,8 @@ use tokio::sync::OnceCell;
 
 /// How many of the newest batches' places are kept in memory.
 const RECENT_BATCHES: usize = 128;
+/// Of so many reads it is remembered where they ended: whoever reads a log goes on there.
+const READ_ENDS: usize = 8;
 /// How many index entries wait in memory before they are written in one go.
 const PENDING_ENTRIES: usize = 64;
 /// A segment's size and positions are 31-bit numbers in Kafka's indexes and tools.
@@ -68,6 +70,8 @@ struct State {
     /// One past the last offset.
     end_offset: Offset,
     recent: VecDeque<Recent>,
+    /// Where the latest reads ended, that is where the next ones begin; the oldest is overwritten.
+    read_ends: VecDeque<Recent>,
     pending: Vec<IndexEntry>,
     pending_times: Vec<TimeIndexEntry>,
     /// Entries in the files.
@@ -87,6 +91,7 @@ impl State {
             size_bytes: 0,
             end_offset: base_offset,
             recent: VecDeque::new(),
+            read_ends: VecDeque::new(),
             pending: Vec::new(),
             pending_times: Vec::new(),
             written: 0,
@@ -347,10 +352,12 @@ impl Segment {
 
     /// The last index entry for which `holds` is true (of its batch's last offset and position), provided that it
     /// is true for some first entries and false for all that follow. An index that cannot be read, or was removed,
-    /// has no entries: whoever searches then scans.
+    /// has no entries: whoever searches then scans. `share` says what part of the segment lies before the answer, as
+    /// far as the caller can guess.
     pub(super) async fn last_entry(
         &self,
         files: &dyn FileSystem,
+        share: f64,
         holds: impl Fn(Offset, u64) -> bool,
     ) -> Option<(Offset, u64)> {
         let place = |entry: &IndexEntry| (entry.last_offset(self.base_offset), u64::from(entry.position));
@@ -367,7 +374,8 @@ impl Segment {
             state.written
         };
         let file = self.index(files).await.ok()?;
-        let found = last_where(&**file, written, IndexEntry::decode, holds).await.ok()??;
+        let guess = (written as f64 * share) as u64;
+        let found = last_where(&**file, written, guess, IndexEntry::decode, holds).await.ok()??;
         Some(place(&found))
     }
 
@@ -380,7 +388,12 @@ impl Segment {
         if let Some(place) = self.find_recent(offset) {
             return Ok(Some(place));
         }
-        if let Some((last_offset, position)) = self.last_entry(files, |last, _| last <= offset).await
+        if let Some(place) = self.find_where_a_read_ended(offset).await {
+            return Ok(Some(place));
+        }
+        let share =
+            self.share(|state| (offset.0 - self.base_offset.0, state.end_offset.0 - self.base_offset.0));
+        if let Some((last_offset, position)) = self.last_entry(files, share, |last, _| last <= offset).await
             && let Some(mut scanner) = self.scanner(position, HEADER_CHUNK_BYTES)
             && let Ok(Some((_, header))) = scanner.next_header().await
             // Damage to the index, which has no checksum, must not lead anywhere else.
@@ -421,6 +434,33 @@ impl Segment {
         })
     }
 
+    /// [`Segment::find`] where an earlier read ended right before `offset`: one header is read.
+    async fn find_where_a_read_ended(&self, offset: Offset) -> Option<BatchPlace> {
+        let position = {
+            let state = self.state();
+            state.read_ends.iter().find(|end| end.base_offset == offset)?.position
+        };
+        let mut scanner = self.scanner(position, BATCH_OVERHEAD)?;
+        let (position, header) = scanner.next_header().await.ok()??;
+        // What was remembered may be of a log that was cut since.
+        (header.base_offset() == offset.0).then(|| BatchPlace::new(position, &header))
+    }
+
+    fn note_read_end(&self, (position, base_offset): (u64, Offset)) {
+        let mut state = self.state();
+        state.read_ends.retain(|end| end.base_offset != base_offset);
+        if state.read_ends.len() == READ_ENDS {
+            state.read_ends.pop_front();
+        }
+        state.read_ends.push_back(Recent { base_offset, position });
+    }
+
+    /// One number of the state as a part of another, from 0 to 1.
+    fn share(&self, part_and_whole: impl Fn(&State) -> (i64, i64)) -> f64 {
+        let (part, whole) = part_and_whole(&self.state());
+        (part as f64 / whole.max(1) as f64).clamp(0.0, 1.0)
+    }
+
     /// Where a read that begins with the batch at `first` ends: the last boundary between batches that is not past
     /// `limit` bytes and `up_to`, both of which lie behind `first`. Gives the position and the offset there.
     pub(super) async fn find_end(
@@ -438,7 +478,11 @@ impl Segment {
             return Ok(end);
         }
         let mut end = (first.end_position, first.next_offset);
-        let entry = self.last_entry(files, |last, position| position <= limit && last < up_to).await;
+        let share = self.share(|state| {
+            (i64::try_from(limit).unwrap_or(i64::MAX), i64::try_from(state.size_bytes).unwrap_or(i64::MAX))
+        });
+        let fits = |last, position| position <= limit && last < up_to;
+        let entry = self.last_entry(files, share, fits).await;
         let mut scanner = self.scanner(end.0, HEADER_CHUNK_BYTES).expect("a batch ends in the file");
         if let Some((last_offset, position)) = entry
             && position > end.0
@@ -456,6 +500,7 @@ impl Segment {
             }
             end = (place.end_position, place.next_offset);
         }
+        self.note_read_end(end);
         Ok(end)
     }
 
@@ -512,7 +557,7 @@ impl Segment {
             state.written_times
         };
         let file = self.time_index(files).await.ok()?;
-        let found = last_where(&**file, written, TimeIndexEntry::decode, holds).await.ok()??;
+        let found = last_where(&**file, written, written / 2, TimeIndexEntry::decode, holds).await.ok()??;
         Some(place(&found))
     }
 

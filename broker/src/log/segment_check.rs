@@ -12,7 +12,7 @@ impl Segment {
     pub(super) async fn find_clean_end(&self, files: &dyn FileSystem) -> Option<Offset> {
         let largest =
             self.largest_timestamp(files).await.map_or(NO_TIMESTAMP, |largest| largest.timestamp_ms);
-        let entry = self.last_entry(files, |_, _| true).await;
+        let entry = self.last_entry(files, 1.0, |_, _| true).await;
         let mut scanner = self.scanner(entry.map_or(0, |(_, position)| position), HEADER_CHUNK_BYTES)?;
         let mut end = self.base_offset;
         let mut first = entry;
@@ -40,7 +40,7 @@ impl Segment {
     pub(super) async fn indexes_make_sense(&self, files: &dyn FileSystem) -> bool {
         let (entries, time_entries) = self.index_entries();
         if entries > 0 {
-            let Some((last_offset, position)) = self.last_entry(files, |_, _| true).await else {
+            let Some((last_offset, position)) = self.last_entry(files, 1.0, |_, _| true).await else {
                 return false;
             };
             let Some(mut scanner) = self.scanner(position, HEADER_CHUNK_BYTES) else { return false };
