@@ -47,7 +47,7 @@ pub struct Controller {
 impl Controller {
     /// The controller that goes on from what lies at the coordinator.
     pub fn new(loaded: LoadedState, settings: ControllerSettings) -> Controller {
-        let image = load::image(&loaded);
+        let image = load::image(&loaded, settings.file.delete_topics);
         let mut controller = Controller {
             settings,
             image: Arc::new(image),
@@ -160,13 +160,13 @@ impl Controller {
 
     /// What the controller has to do by itself now. Empty when all is in order.
     pub fn chores(&self) -> Vec<Command> {
-        let mut chores: Vec<Command> =
-            self.unfinished.iter().map(|name| Command::FinishTopic { name: name.clone() }).collect();
+        let mut chores = Vec::new();
         if !self.waiting.is_empty() {
             let mut brokers = self.image.brokers.clone();
             brokers.extend(self.waiting.clone());
             chores.push(Command::BrokersChanged(brokers));
         }
+        chores.extend(self.unfinished.iter().map(|name| Command::FinishTopic { name: name.clone() }));
         if !self.due.is_empty() {
             chores.push(Command::SettlePartitions);
         }
@@ -205,6 +205,7 @@ impl Controller {
 
     fn settle_partitions(&self) -> Plan {
         let mut draft = Draft::new(self);
+        // Settled in their order; each election counts what those before it have changed.
         for partition in &self.due {
             if !draft.has_room() {
                 return draft.finish(Outcome::Done, true);
@@ -247,7 +248,8 @@ impl Controller {
         };
         let wanted = record.node.0.replicas.len();
         let whole = self.present(&name) as usize == wanted && record.node.0.id.is_some();
-        if whole || !load::is_sound(&record) || self.deletions.contains(&name) {
+        let goes = self.settings.file.delete_topics && self.deletions.contains(&name);
+        if whole || !load::is_sound(&record) || goes {
             self.unfinished.remove(&name);
         } else {
             self.unfinished.insert(name.clone());

@@ -77,6 +77,10 @@ impl Controller {
             draft.writes.push(Write::Create { path: layout::deletion_path(name), data: Vec::new() });
         }
         let over = delete_partitions(draft, &mut record);
+        if !over && is_marked && !self.deletions.contains(name) {
+            // Whoever told of the mark read it some time ago: it must be there still.
+            draft.writes.push(Write::Check { path: layout::deletion_path(name), version: 0 });
+        }
         if over {
             self.delete_rest(draft, &record, is_marked);
         } else {
@@ -106,7 +110,7 @@ impl Controller {
 /// Deletes the partitions' nodes, the last one first. Gives whether none is left, and there is room for the rest.
 fn delete_partitions(draft: &mut Draft<'_>, record: &mut LoadedTopic) -> bool {
     while let Some((index, state)) = record.states.last_key_value() {
-        if draft.room() < 2 {
+        if draft.room() < 3 {
             return false;
         }
         let partition = TopicPartition { topic: record.name.clone(), partition: *index };

@@ -96,7 +96,8 @@ pub(super) fn settle(
                 }
             }
             None => {
-                after.last_known_leader = before.leader.or(before.last_known_leader);
+                let last = before.leader.or(before.last_known_leader);
+                after.last_known_leader = last.filter(|last| after.replicas.contains(last));
                 after.leader = None;
                 if before.leader.is_some() {
                     after.leader_epoch = next_epoch(before);

@@ -253,7 +253,8 @@ fn believe(topic: &mut LoadedTopic) {
 
 /// The metadata as far as it is whole. Brokers whose registration was not processed are not in it: what they led before
 /// is looked at first. Of a topic that is not whole, the partitions up to the first gap are there.
-pub(super) fn image(loaded: &LoadedState) -> MetadataImage {
+/// Topics marked for deletion are not there, where topics are deleted at all.
+pub(super) fn image(loaded: &LoadedState, deletes_topics: bool) -> MetadataImage {
     let mut deltas = vec![
         MetadataDelta::Cluster { cluster_id: loaded.cluster_id.clone() },
         MetadataDelta::Controller { broker: loaded.controller },
@@ -264,10 +265,8 @@ pub(super) fn image(loaded: &LoadedState) -> MetadataImage {
         }
     }
     for topic in &loaded.topics {
-        let Some(id) = topic.node.0.id.filter(|_| is_sound(topic) && !loaded.deletions.contains(&topic.name))
-        else {
-            continue;
-        };
+        let goes = deletes_topics && loaded.deletions.contains(&topic.name);
+        let Some(id) = topic.node.0.id.filter(|_| is_sound(topic) && !goes) else { continue };
         let known = topic.node.0.replicas.keys().map_while(|index| topic.states.get(index)?.clone());
         let partitions: Vec<PartitionImage> = known.collect();
         if partitions.is_empty() {

@@ -152,9 +152,10 @@ impl Controller {
     pub(super) fn finish_topic(&self, draft: &mut Draft<'_>, mut record: LoadedTopic) -> bool {
         let name = record.name.clone();
         // Its node, the one above the partitions, and one partition must fit, or nothing is begun.
-        if draft.room() < 4 {
+        if draft.room() < 5 {
             return false;
         }
+        let written = draft.writes.len();
         if record.node.0.id.is_none() {
             record.node.0.id = Some(record.fresh_id);
             draft.writes.push(Write::Set {
@@ -169,33 +170,56 @@ impl Controller {
             draft.writes.push(Write::Create { path, data: Vec::new() });
             record.has_partitions = true;
         }
-        let mut whole = true;
-        let present = self.present(&name);
-        for (index, replicas) in record.node.0.replicas.range(present..) {
-            if let Some(Some(_)) = record.states.get(index) {
-                continue;
-            }
-            if draft.room() < 2 {
-                whole = false;
-                break;
-            }
-            let partition = TopicPartition { topic: name.clone(), partition: *index };
-            if !record.states.contains_key(index) {
-                let path = layout::partition_path(&partition);
-                draft.writes.push(Write::Create { path, data: Vec::new() });
-            }
-            let state = new_partition(draft, &record.node.0, *index, replicas);
-            assert_sound(&name, *index, None, &state);
-            let data = layout::encode_state(&state, self.controller_epoch());
-            draft.writes.push(Write::Create { path: layout::state_path(&partition), data });
-            record.states.insert(*index, Some(state));
-        }
+        let whole = self.finish_partitions(draft, &mut record);
         if whole {
-            draft.deltas.extend(self.whole_topic(&record, present));
-            record.states.clear();
+            if draft.writes.len() == written {
+                // Somebody wrote all of it. The same content again gives it its place in the order of the writes.
+                let (path, data) = (layout::topic_path(&name), record.node.0.encode());
+                draft.writes.push(Write::Set { path, data, version: record.node.1 });
+                record.node.1 += 1;
+            }
+            draft.deltas.extend(self.whole_topic(&record, self.present(&name)));
+            let replicas = &record.node.0.replicas;
+            record.states.retain(|index, _| !replicas.contains_key(index));
         }
         draft.notes.push(Note::Record(name, Some(Arc::new(record))));
         whole
+    }
+
+    /// Writes the states that a topic lacks, as far as they fit. Gives whether it lacks none then.
+    fn finish_partitions(&self, draft: &mut Draft<'_>, record: &mut LoadedTopic) -> bool {
+        for (index, replicas) in record.node.0.replicas.range(self.present(&record.name)..) {
+            let known = record.states.get(index).cloned();
+            if let Some(Some(state)) = &known
+                && state.replicas == *replicas
+            {
+                continue;
+            }
+            if draft.room() < 3 {
+                return false;
+            }
+            let partition = TopicPartition { topic: record.name.clone(), partition: *index };
+            let mut state = new_partition(draft, &record.node.0, *index, replicas);
+            let path = layout::state_path(&partition);
+            if let Some(Some(old)) = known {
+                // What is left there is of no use, but its epochs are counted on.
+                let version = old.partition_epoch.0;
+                state.leader_epoch = LeaderEpoch(old.leader_epoch.0.wrapping_add(1).max(0));
+                state.partition_epoch = PartitionEpoch(version.wrapping_add(1));
+                let data = layout::encode_state(&state, self.controller_epoch());
+                draft.writes.push(Write::Set { path, data, version });
+            } else {
+                if known.is_none() {
+                    let path = layout::partition_path(&partition);
+                    draft.writes.push(Write::Create { path, data: Vec::new() });
+                }
+                let data = layout::encode_state(&state, self.controller_epoch());
+                draft.writes.push(Write::Create { path, data });
+            }
+            assert_sound(&record.name, *index, None, &state);
+            record.states.insert(*index, Some(state));
+        }
+        true
     }
 
     fn whole_topic(&self, record: &LoadedTopic, present: i32) -> Option<MetadataDelta> {
