@@ -196,6 +196,12 @@ pub const BROKER_KEYS: &[Key] = &[
         "true",
         "Whether a topic is created when a client first asks for it.",
     ),
+    broker(
+        "auto.leader.rebalance.enable",
+        Kind::Boolean,
+        "true",
+        "Whether the controller gives leadership back to preferred replicas by itself.",
+    ),
     broker("broker.id", Kind::Int(0, i32::MAX), "0", "This broker's number in the cluster (also `node.id`)."),
     broker(
         "connections.max.idle.ms",
@@ -215,6 +221,18 @@ pub const BROKER_KEYS: &[Key] = &[
         Kind::Int(1024, i32::MAX),
         "57671680",
         "The most that one fetch answer carries, whatever the client allows.",
+    ),
+    broker(
+        "leader.imbalance.check.interval.seconds",
+        Kind::Long(1, i64::MAX),
+        "300",
+        "How often the controller looks whether leadership is out of balance.",
+    ),
+    broker(
+        "leader.imbalance.per.broker.percentage",
+        Kind::Int(0, i32::MAX),
+        "10",
+        "How many percent of the partitions that prefer a broker may be led by others before they are given back.",
     ),
     broker(
         "listeners",
