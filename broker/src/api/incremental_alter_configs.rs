@@ -3,7 +3,7 @@
 use super::alter_configs::{Refusal, Target, response};
 use crate::{
     broker::Broker,
-    config::keys::{self, Key, Kind},
+    config::keys::{self, Key},
     server::dispatch::Client,
 };
 use sillon_protocol::{
@@ -96,7 +96,7 @@ fn list_key(target: &Target, name: &str) -> Result<&'static Key, Refusal> {
         Target::Broker(..) => keys::broker_key(name),
     };
     match key {
-        Some(key) if matches!(key.kind, Kind::List(_)) => Ok(key),
+        Some(key) if key.is_list() => Ok(key),
         Some(_) => Err((
             ErrorCode::INVALID_CONFIG,
             format!("Config value append is not allowed for config key: {name}"),
