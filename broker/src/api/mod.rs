@@ -2,7 +2,10 @@
 //!
 //! Owns the meaning of requests, and which versions are offered. Never touches a socket (`server`) or a file (`log`).
 
+pub(crate) mod admin;
 pub(crate) mod alter_configs;
+pub(crate) mod alter_partition;
+pub(crate) mod alter_partition_reassignments;
 pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
@@ -12,17 +15,20 @@ pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_topic_partitions;
+pub(crate) mod elect_leaders;
 pub(crate) mod fetch;
 pub mod fetch_session;
 pub(crate) mod find_coordinator;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
 pub(crate) mod list_offsets;
+pub(crate) mod list_partition_reassignments;
 pub(crate) mod metadata;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+mod view;
 
-use crate::{broker::Broker, metadata::MetadataError, server::dispatch::Client, types::LeaderEpoch};
+use crate::{broker::Broker, config::listener::Listener, server::dispatch::Client, types::LeaderEpoch};
 use sillon_protocol::{ApiKey, ErrorCode};
 
 /// The APIs that are offered.
@@ -42,7 +48,10 @@ const OFFERED: &[ApiKey] = &[
     ApiKey::AlterConfigs,
     ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
+    ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
     ApiKey::DescribeCluster,
     ApiKey::DescribeTopicPartitions,
 ];
@@ -53,11 +62,21 @@ const ALL_TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1
 /// Likewise for the cluster: create, cluster action, describe configs, alter configs, idempotent write, alter, describe.
 const ALL_CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
+/// The number of the listener that a client came in by.
+fn listener_index(broker: &Broker, client: &Client) -> usize {
+    let listeners = &broker.config().listeners;
+    listeners.iter().position(|listener| listener.port == client.local.port()).unwrap_or(0)
+}
+
+/// The listener that a client came in by.
+fn listener<'a>(broker: &'a Broker, client: &Client) -> &'a Listener {
+    &broker.config().listeners[listener_index(broker, client)]
+}
+
 /// Where this broker is to be reached by a client, as host and port. Where no host is advertised it is the address
 /// through which the client came.
 fn endpoint(broker: &Broker, client: &Client) -> (String, i32) {
-    let listeners = &broker.config().listeners;
-    let index = listeners.iter().position(|listener| listener.port == client.local.port()).unwrap_or(0);
+    let index = listener_index(broker, client);
     let advertised =
         broker.advertised().get(index).or(broker.advertised().first()).expect("there is a listener");
     let host = match advertised.host.as_str() {
@@ -65,17 +84,6 @@ fn endpoint(broker: &Broker, client: &Client) -> (String, i32) {
         host => host.to_owned(),
     };
     (host, i32::from(advertised.port))
-}
-
-/// The code for a refused change of the metadata.
-fn metadata_error_code(error: &MetadataError) -> ErrorCode {
-    match error {
-        MetadataError::InvalidTopicName(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
-        MetadataError::TopicExists(_) => ErrorCode::TOPIC_ALREADY_EXISTS,
-        MetadataError::UnknownTopic => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-        MetadataError::Conflict => ErrorCode::CONCURRENT_TRANSACTIONS,
-        MetadataError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
-    }
 }
 
 /// Compares the leader epoch that a client believes in with the true one (KIP-320).
