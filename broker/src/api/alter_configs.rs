@@ -29,7 +29,11 @@ pub(crate) async fn handle(
 }
 
 /// The answer where the controller could not be asked.
-pub(crate) fn refused(request: AlterConfigsRequest, refusal: (ErrorCode, String)) -> AlterConfigsResponse {
+pub(crate) fn refused(
+    _: i16,
+    request: AlterConfigsRequest,
+    refusal: (ErrorCode, String),
+) -> AlterConfigsResponse {
     let refuse = |resource: AlterConfigsResource| {
         response(resource.resource_type, resource.resource_name, Err(refusal.clone()))
     };

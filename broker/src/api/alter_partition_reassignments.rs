@@ -27,6 +27,7 @@ pub(crate) async fn handle(
 
 /// The answer where the controller could not be asked.
 pub(crate) fn refused(
+    _: i16,
     request: AlterPartitionReassignmentsRequest,
     (code, text): (ErrorCode, String),
 ) -> AlterPartitionReassignmentsResponse {
@@ -60,7 +61,7 @@ pub(super) async fn reassign(
     let results = match admin.submit(command).await {
         Ok(Outcome::Reassigned(results)) => results,
         Ok(other) => panic!("a reassignment has no outcome {other:?}"),
-        Err(refusal) => return refused(request, refusal),
+        Err(refusal) => return refused(1, request, refusal),
     };
     admin.settle().await;
     let results = results

@@ -21,6 +21,7 @@ pub(crate) async fn handle(
 
 /// The answer where the controller could not be asked.
 pub(crate) fn refused(
+    _: i16,
     request: CreatePartitionsRequest,
     refusal: (ErrorCode, String),
 ) -> CreatePartitionsResponse {

@@ -37,7 +37,11 @@ pub(crate) async fn handle(
 }
 
 /// The answer where the controller could not be asked.
-pub(crate) fn refused(request: CreateTopicsRequest, refusal: (ErrorCode, String)) -> CreateTopicsResponse {
+pub(crate) fn refused(
+    _: i16,
+    request: CreateTopicsRequest,
+    refusal: (ErrorCode, String),
+) -> CreateTopicsResponse {
     let topics = request.topics.into_iter().map(|topic| refuse(topic.name, refusal.clone()));
     CreateTopicsResponse { topics: topics.collect(), ..CreateTopicsResponse::default() }
 }

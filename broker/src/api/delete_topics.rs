@@ -17,7 +17,11 @@ pub(crate) async fn handle(
 }
 
 /// The answer where the controller could not be asked.
-pub(crate) fn refused(request: DeleteTopicsRequest, refusal: (ErrorCode, String)) -> DeleteTopicsResponse {
+pub(crate) fn refused(
+    _: i16,
+    request: DeleteTopicsRequest,
+    refusal: (ErrorCode, String),
+) -> DeleteTopicsResponse {
     let refuse = |topic: DeleteTopicState| DeletableTopicResult {
         // Only version 6 has null, and only there a topic can be named by its id.
         name: topic.name,

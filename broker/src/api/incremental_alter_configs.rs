@@ -29,6 +29,7 @@ pub(crate) async fn handle(
 
 /// The answer where the controller could not be asked.
 pub(crate) fn refused(
+    _: i16,
     request: IncrementalAlterConfigsRequest,
     refusal: (ErrorCode, String),
 ) -> IncrementalAlterConfigsResponse {

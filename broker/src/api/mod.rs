@@ -26,6 +26,8 @@ pub(crate) mod list_partition_reassignments;
 pub(crate) mod metadata;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+#[cfg(test)]
+pub(crate) mod tests;
 mod view;
 
 use crate::{broker::Broker, config::listener::Listener, server::dispatch::Client, types::LeaderEpoch};
@@ -97,7 +99,7 @@ fn check_leader_epoch(claimed: i32, true_epoch: LeaderEpoch) -> Result<(), Error
 }
 
 #[cfg(test)]
-mod tests {
+mod epoch_tests {
     use super::*;
 
     #[test]

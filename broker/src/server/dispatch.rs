@@ -61,19 +61,21 @@ pub(crate) async fn handle(
         }
         Err(error) => return Err(error.into()),
     };
-    // The controller's business goes to it, unless that is this broker.
-    let for_another = forward::is_for_controller(header.api_key) && broker.cluster().controller().is_none();
-    let frame = for_another.then(|| frame.clone());
-    serve(broker, client, &header, body, frame).await
+    if forward::is_for_controller(header.api_key) {
+        // The controller's business goes to it, unless that is this broker.
+        let elsewhere = broker.cluster().controller().is_none();
+        let frame = elsewhere.then(|| frame.clone());
+        return control(broker, client, &header, body, frame).await;
+    }
+    serve(broker, client, &header, body).await
 }
 
-/// Decodes a request, handles it and encodes the answer. With a frame the request goes on to the controller.
-pub(super) async fn serve(
+/// Handles what every broker answers by itself.
+async fn serve(
     broker: &Arc<Broker>,
     client: &Client,
     header: &RequestHeader,
     mut body: Decoder<'_>,
-    for_controller: Option<Bytes>,
 ) -> Result<Outcome, RequestError> {
     let version = header.api_version;
     // One line per request kind: decode, handle, encode.
@@ -81,22 +83,6 @@ pub(super) async fn serve(
         ($module:ident, $request:ident) => {{
             let request: messages::$request = decode(header, &mut body)?;
             let response = api::$module::handle(broker, client, version, request).await;
-            answer::<messages::$request>(header, &response, Vec::new())
-        }};
-    }
-    // Likewise where the controller answers. `$refused` makes the answer where it cannot be reached.
-    macro_rules! control {
-        ($module:ident, $request:ident, $refused:expr) => {{
-            let request: messages::$request = decode(header, &mut body)?;
-            let response = match for_controller {
-                None => api::$module::handle(broker, client, version, request).await,
-                Some(frame) => {
-                    match forward::hand_on(&**broker.cluster(), header.correlation_id, frame).await {
-                        Ok(answer) => return Ok(Outcome::Answer(Response::of_frame(&answer))),
-                        Err(refusal) => $refused(request, refusal),
-                    }
-                }
-            };
             answer::<messages::$request>(header, &response, Vec::new())
         }};
     }
@@ -120,30 +106,10 @@ pub(super) async fn serve(
         ApiKey::Metadata => serve!(metadata, MetadataRequest),
         ApiKey::FindCoordinator => serve!(find_coordinator, FindCoordinatorRequest),
         ApiKey::ListOffsets => serve!(list_offsets, ListOffsetsRequest),
-        ApiKey::CreateTopics => control!(create_topics, CreateTopicsRequest, api::create_topics::refused),
-        ApiKey::DeleteTopics => control!(delete_topics, DeleteTopicsRequest, api::delete_topics::refused),
-        ApiKey::CreatePartitions => {
-            control!(create_partitions, CreatePartitionsRequest, api::create_partitions::refused)
-        }
         ApiKey::OffsetForLeaderEpoch => serve!(offset_for_leader_epoch, OffsetForLeaderEpochRequest),
         ApiKey::InitProducerId => serve!(init_producer_id, InitProducerIdRequest),
         ApiKey::DeleteRecords => serve!(delete_records, DeleteRecordsRequest),
         ApiKey::DescribeConfigs => serve!(describe_configs, DescribeConfigsRequest),
-        ApiKey::AlterConfigs => control!(alter_configs, AlterConfigsRequest, api::alter_configs::refused),
-        ApiKey::IncrementalAlterConfigs => control!(
-            incremental_alter_configs,
-            IncrementalAlterConfigsRequest,
-            api::incremental_alter_configs::refused
-        ),
-        ApiKey::ElectLeaders => {
-            let refused = |request, refusal| api::elect_leaders::refused(version, request, refusal);
-            control!(elect_leaders, ElectLeadersRequest, refused)
-        }
-        ApiKey::AlterPartitionReassignments => control!(
-            alter_partition_reassignments,
-            AlterPartitionReassignmentsRequest,
-            api::alter_partition_reassignments::refused
-        ),
         ApiKey::ListPartitionReassignments => {
             serve!(list_partition_reassignments, ListPartitionReassignmentsRequest)
         }
@@ -153,10 +119,50 @@ pub(super) async fn serve(
         ApiKey::DescribeTopicPartitions => serve!(describe_topic_partitions, DescribeTopicPartitionsRequest),
         <messages::ForwardRequest as Request>::API_KEY => {
             let request: messages::ForwardRequest = decode(header, &mut body)?;
-            let response = Box::pin(forward::take(broker, client, request)).await;
+            let response = forward::take(broker, client, request).await;
             answer::<messages::ForwardRequest>(header, &response, Vec::new())
         }
         // FetchMetadata and PrepareShutdown, between brokers, belong to the membership (`cluster`).
+        api_key => Err(RequestError::Unavailable(api_key)),
+    }
+}
+
+/// Handles what the controller alone decides. With a frame the request goes on to another broker.
+pub(super) async fn control(
+    broker: &Arc<Broker>,
+    client: &Client,
+    header: &RequestHeader,
+    mut body: Decoder<'_>,
+    for_another: Option<Bytes>,
+) -> Result<Outcome, RequestError> {
+    let version = header.api_version;
+    macro_rules! control {
+        ($module:ident, $request:ident) => {{
+            let request: messages::$request = decode(header, &mut body)?;
+            let response = match for_another {
+                None => api::$module::handle(broker, client, version, request).await,
+                Some(frame) => {
+                    match forward::hand_on(&**broker.cluster(), header.correlation_id, frame).await {
+                        Ok(answer) => return Ok(Outcome::Answer(Response::of_frame(&answer))),
+                        Err(refusal) => api::$module::refused(version, request, refusal),
+                    }
+                }
+            };
+            answer::<messages::$request>(header, &response, Vec::new())
+        }};
+    }
+    match header.api_key {
+        ApiKey::CreateTopics => control!(create_topics, CreateTopicsRequest),
+        ApiKey::DeleteTopics => control!(delete_topics, DeleteTopicsRequest),
+        ApiKey::CreatePartitions => control!(create_partitions, CreatePartitionsRequest),
+        ApiKey::AlterConfigs => control!(alter_configs, AlterConfigsRequest),
+        ApiKey::IncrementalAlterConfigs => {
+            control!(incremental_alter_configs, IncrementalAlterConfigsRequest)
+        }
+        ApiKey::ElectLeaders => control!(elect_leaders, ElectLeadersRequest),
+        ApiKey::AlterPartitionReassignments => {
+            control!(alter_partition_reassignments, AlterPartitionReassignmentsRequest)
+        }
         api_key => Err(RequestError::Unavailable(api_key)),
     }
 }

@@ -72,7 +72,7 @@ async fn answer(
     if !is_for_controller(header.api_key) {
         return Err(refuse(RequestError::Unavailable(header.api_key)));
     }
-    let outcome = dispatch::serve(broker, client, &header, body, None).await.map_err(refuse)?;
+    let outcome = dispatch::control(broker, client, &header, body, None).await.map_err(refuse)?;
     let Outcome::Answer(response) = outcome else { return Err(ErrorCode::INVALID_REQUEST) };
     // All that the request led to is in the controller's newest metadata.
     let position = controller.image().position;
@@ -98,5 +98,44 @@ impl Response {
     fn into_frame(self) -> Bytes {
         assert!(self.slices.is_empty(), "no answer of the controller lies in a log");
         self.buffer.freeze().slice(4..)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::tests::FakeCluster, cluster::ClusterError, types::BrokerId};
+    use sillon_runtime::tokio_backend;
+
+    fn hand(cluster: &FakeCluster) -> Result<Bytes, (ErrorCode, String)> {
+        let run = |_| hand_on(cluster, 77, Bytes::from_static(b"request"));
+        tokio_backend::block_on(Some(1), run).expect("threads can be started")
+    }
+
+    #[test]
+    fn the_answer_comes_back_as_it_is_with_the_clients_own_id() {
+        let cluster = FakeCluster::elsewhere(|frame| {
+            assert_eq!(&frame[..], b"request");
+            Ok(Bytes::from_static(b"\0\0\0\x09answer"))
+        });
+        let answer = hand(&cluster).unwrap();
+        assert_eq!(&answer[..], b"\0\0\0\x4danswer");
+        assert_eq!(&Response::of_frame(&answer).into_frame()[..], &answer[..]);
+    }
+
+    #[test]
+    fn a_controller_that_cannot_be_asked_is_a_code_that_may_be_tried_again() {
+        let lost = ClusterError::Unreachable { broker: BrokerId(2), reason: "reset".to_owned() };
+        let cases = [
+            (Err(ClusterError::NoController), ErrorCode::NOT_CONTROLLER),
+            (Err(ClusterError::Coordinator("lost".to_owned())), ErrorCode::NOT_CONTROLLER),
+            (Err(lost), ErrorCode::REQUEST_TIMED_OUT),
+            (Ok(Bytes::from_static(b"\0")), ErrorCode::REQUEST_TIMED_OUT),
+        ];
+        for (answer, code) in cases {
+            let cluster = FakeCluster::elsewhere(move |_| answer.clone());
+            assert_eq!(hand(&cluster).unwrap_err().0, code);
+            assert!(code.is_retriable());
+        }
     }
 }
