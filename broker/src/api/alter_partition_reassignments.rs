@@ -29,10 +29,17 @@ pub(crate) async fn handle(
 pub(crate) fn refused(
     _: i16,
     request: AlterPartitionReassignmentsRequest,
-    (code, text): (ErrorCode, String),
+    refusal: (ErrorCode, String),
+) -> AlterPartitionReassignmentsResponse {
+    failed(request.allow_replication_factor_change, refusal)
+}
+
+fn failed(
+    allow_replication_factor_change: bool,
+    (code, text): Refusal,
 ) -> AlterPartitionReassignmentsResponse {
     AlterPartitionReassignmentsResponse {
-        allow_replication_factor_change: request.allow_replication_factor_change,
+        allow_replication_factor_change,
         error_code: code.code(),
         error_message: Some(text),
         ..AlterPartitionReassignmentsResponse::default()
@@ -61,7 +68,7 @@ pub(super) async fn reassign(
     let results = match admin.submit(command).await {
         Ok(Outcome::Reassigned(results)) => results,
         Ok(other) => panic!("a reassignment has no outcome {other:?}"),
-        Err(refusal) => return refused(1, request, refusal),
+        Err(refusal) => return failed(allow, refusal),
     };
     admin.settle().await;
     let results = results

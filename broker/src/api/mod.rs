@@ -6,6 +6,7 @@ pub(crate) mod admin;
 pub(crate) mod alter_configs;
 pub(crate) mod alter_partition;
 pub(crate) mod alter_partition_reassignments;
+pub(crate) mod alter_replica_log_dirs;
 pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
@@ -14,6 +15,7 @@ pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_log_dirs;
+pub(crate) mod describe_producers;
 pub(crate) mod describe_topic_partitions;
 pub(crate) mod elect_leaders;
 pub(crate) mod fetch;
@@ -21,6 +23,7 @@ pub mod fetch_session;
 pub(crate) mod find_coordinator;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
+pub(crate) mod list_config_resources;
 pub(crate) mod list_offsets;
 pub(crate) mod list_partition_reassignments;
 pub(crate) mod metadata;
@@ -48,6 +51,7 @@ const OFFERED: &[ApiKey] = &[
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
     ApiKey::AlterConfigs,
+    ApiKey::AlterReplicaLogDirs,
     ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
     ApiKey::ElectLeaders,
@@ -55,6 +59,8 @@ const OFFERED: &[ApiKey] = &[
     ApiKey::AlterPartitionReassignments,
     ApiKey::ListPartitionReassignments,
     ApiKey::DescribeCluster,
+    ApiKey::DescribeProducers,
+    ApiKey::ListConfigResources,
     ApiKey::DescribeTopicPartitions,
 ];
 
@@ -95,18 +101,5 @@ fn check_leader_epoch(claimed: i32, true_epoch: LeaderEpoch) -> Result<(), Error
         claimed if claimed < true_epoch.0 => Err(ErrorCode::FENCED_LEADER_EPOCH),
         claimed if claimed > true_epoch.0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod epoch_tests {
-    use super::*;
-
-    #[test]
-    fn a_claimed_leader_epoch_is_compared() {
-        assert_eq!(check_leader_epoch(-1, LeaderEpoch(3)), Ok(()));
-        assert_eq!(check_leader_epoch(3, LeaderEpoch(3)), Ok(()));
-        assert_eq!(check_leader_epoch(2, LeaderEpoch(3)), Err(ErrorCode::FENCED_LEADER_EPOCH));
-        assert_eq!(check_leader_epoch(4, LeaderEpoch(3)), Err(ErrorCode::UNKNOWN_LEADER_EPOCH));
     }
 }

@@ -114,8 +114,11 @@ async fn serve(
             serve!(list_partition_reassignments, ListPartitionReassignmentsRequest)
         }
         ApiKey::AlterPartition => serve!(alter_partition, AlterPartitionRequest),
+        ApiKey::AlterReplicaLogDirs => serve!(alter_replica_log_dirs, AlterReplicaLogDirsRequest),
         ApiKey::DescribeLogDirs => serve!(describe_log_dirs, DescribeLogDirsRequest),
         ApiKey::DescribeCluster => serve!(describe_cluster, DescribeClusterRequest),
+        ApiKey::DescribeProducers => serve!(describe_producers, DescribeProducersRequest),
+        ApiKey::ListConfigResources => serve!(list_config_resources, ListConfigResourcesRequest),
         ApiKey::DescribeTopicPartitions => serve!(describe_topic_partitions, DescribeTopicPartitionsRequest),
         <messages::ForwardRequest as Request>::API_KEY => {
             let request: messages::ForwardRequest = decode(header, &mut body)?;

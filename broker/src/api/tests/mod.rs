@@ -4,7 +4,7 @@
 mod changes;
 mod seen;
 
-use super::admin::Admin;
+use super::{admin::Admin, check_leader_epoch};
 use crate::{
     cluster::{ActiveController, Cluster, ClusterError},
     config::BrokerConfig,
@@ -15,7 +15,10 @@ use crate::{
     types::{BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, PartitionEpoch, TopicId, Uuid},
 };
 use bytes::Bytes;
-use sillon_protocol::messages::{AlterPartitionRequest, AlterPartitionResponse};
+use sillon_protocol::{
+    ErrorCode,
+    messages::{AlterPartitionRequest, AlterPartitionResponse},
+};
 use sillon_runtime::{BoxFuture, tokio_backend};
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -186,4 +189,12 @@ fn cluster_of(brokers: &[i32], partitions: Vec<PartitionImage>) -> MetadataImage
     deltas.push(MetadataDelta::Controller { broker: BrokerId(2) });
     deltas.push(MetadataDelta::Topic { name: "t".into(), topic: Arc::new(topic) });
     MetadataImage::default().after(&deltas, MetadataPosition::default()).expect("the deltas fit")
+}
+
+#[test]
+fn a_claimed_leader_epoch_is_compared() {
+    assert_eq!(check_leader_epoch(-1, LeaderEpoch(3)), Ok(()));
+    assert_eq!(check_leader_epoch(3, LeaderEpoch(3)), Ok(()));
+    assert_eq!(check_leader_epoch(2, LeaderEpoch(3)), Err(ErrorCode::FENCED_LEADER_EPOCH));
+    assert_eq!(check_leader_epoch(4, LeaderEpoch(3)), Err(ErrorCode::UNKNOWN_LEADER_EPOCH));
 }

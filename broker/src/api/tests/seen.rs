@@ -2,7 +2,9 @@
 
 use super::{cluster_of, partition, topic_id};
 use crate::{
-    api::{describe_topic_partitions, list_partition_reassignments, metadata, view::View},
+    api::{
+        describe_topic_partitions, list_config_resources, list_partition_reassignments, metadata, view::View,
+    },
     metadata::MetadataImage,
     types::BrokerId,
 };
@@ -143,4 +145,24 @@ fn only_what_is_being_moved_is_listed() {
         list_partition_reassignments::list(&image, request).topics.len()
     };
     assert_eq!((of("t", &[0, 99, -1]), of("t", &[1, 1]), of("unknown", &[0])), (0, 1, 0));
+}
+
+#[test]
+fn topics_and_brokers_can_be_configured() {
+    let image = cluster_of(&[1, 2], vec![partition(1, &[1], &[1])]);
+    let names = |version, types: &[i8]| -> Result<Vec<String>, ErrorCode> {
+        let answer = list_config_resources::list(&image, version, types);
+        match ErrorCode::from(answer.error_code) {
+            ErrorCode::NONE => {
+                Ok(answer.config_resources.into_iter().map(|found| found.resource_name).collect())
+            }
+            code => Err(code),
+        }
+    };
+    let owned = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(names(1, &[]), owned(&["t", "1", "2"]));
+    assert_eq!(names(1, &[4]), owned(&["1", "2"]));
+    assert_eq!(names(1, &[32, 2]), owned(&["t"]));
+    assert_eq!(names(0, &[]), owned(&[]));
+    assert_eq!(names(1, &[1]), Err(ErrorCode::UNSUPPORTED_VERSION));
 }
