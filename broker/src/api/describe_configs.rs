@@ -1,9 +1,10 @@
 //! DescribeConfigs (32): configuration of topics and brokers, with where each value comes from (KIP-226).
 
+use super::admin::Admin;
 use crate::{
     broker::Broker,
     config::{
-        keys::{BROKER_KEYS, Key, Kind, TOPIC_KEYS},
+        keys::{Key, Kind, TOPIC_KEYS, broker_keys},
         topic::{Layer, Layers, Source},
     },
     metadata::names,
@@ -46,7 +47,7 @@ pub(crate) async fn handle(
                     Some(keys) => keys.iter().any(|key| key == name),
                 };
                 let present = |entry| present(entry, request.include_synonyms, request.include_documentation);
-                let entries = entries.into_iter().filter(|entry| wanted(entry.layers[0].name_on(entry)));
+                let entries = entries.into_iter().filter(|entry| wanted(entry.name()));
                 (ErrorCode::NONE, None, entries.map(present).collect())
             }
             Err((code, text)) => (code, Some(text), Vec::new()),
@@ -63,8 +64,9 @@ pub(crate) async fn handle(
 }
 
 fn entries(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Vec<Entry>, (ErrorCode, String)> {
-    let image = broker.image();
-    let layers = broker.layers(&image);
+    let image = broker.cluster().image();
+    let admin = Admin::of(broker);
+    let layers = admin.layers(&image);
     match resource.resource_type {
         TOPIC => {
             let name = &resource.resource_name;
@@ -96,7 +98,7 @@ fn broker_entries(
     layers: &Layers<'_>,
     name: &str,
 ) -> Result<Vec<Entry>, (ErrorCode, String)> {
-    let keys = BROKER_KEYS.iter().chain(TOPIC_KEYS);
+    let keys = broker_keys();
     let entry = |key| Entry { key, layers: layers.of_broker_key(key), is_broker_resource: true };
     if name.is_empty() {
         // All brokers together: only what was set for all of them while they ran.
@@ -115,7 +117,7 @@ fn broker_entries(
 ///
 /// # Errors
 /// The code and text for the resource.
-pub(super) fn check_broker_name(broker: &Broker, name: &str) -> Result<(), (ErrorCode, String)> {
+fn check_broker_name(broker: &Broker, name: &str) -> Result<(), (ErrorCode, String)> {
     let own = broker.config().broker_id;
     match name.parse::<i32>() {
         Ok(id) if id == own.0 => Ok(()),
@@ -129,13 +131,10 @@ pub(super) fn check_broker_name(broker: &Broker, name: &str) -> Result<(), (Erro
     }
 }
 
-impl Layer {
+impl Entry {
     /// The key's name as the resource knows it: a topic's own, or a broker's.
-    fn name_on(&self, entry: &Entry) -> &'static str {
-        match (entry.is_broker_resource, entry.key.broker_synonym) {
-            (true, synonym) if !synonym.is_empty() => synonym,
-            _ => entry.key.name,
-        }
+    fn name(&self) -> &'static str {
+        if self.is_broker_resource { self.key.name_on_broker() } else { self.key.name }
     }
 }
 
@@ -147,7 +146,7 @@ fn present(entry: Entry, synonyms: bool, documentation: bool) -> DescribeConfigs
         source: layer.source as i8,
     };
     DescribeConfigsResourceResult {
-        name: in_force.name_on(&entry).to_owned(),
+        name: entry.name().to_owned(),
         value: Some(in_force.value),
         read_only: !entry.key.dynamic,
         config_source: in_force.source as i8,
@@ -166,6 +165,6 @@ fn type_number(kind: Kind) -> i8 {
         Kind::Int(..) => 3,
         Kind::Long(..) => 5,
         Kind::Ratio => 6,
-        Kind::List(_) => 7,
+        Kind::List(_) | Kind::Replicas => 7,
     }
 }

@@ -16,6 +16,8 @@ pub enum Kind {
     Enum(&'static [&'static str]),
     /// A comma-separated list of these words.
     List(&'static [&'static str]),
+    /// A comma-separated list of replicas as `partition:broker`, or `*` for all.
+    Replicas,
     /// Any text.
     Text,
 }
@@ -31,7 +33,7 @@ pub struct Key {
     pub default: &'static str,
     /// What it does, in one sentence.
     pub documentation: &'static str,
-    /// For a topic's key: the broker's key that gives its default. Empty for a broker's key.
+    /// For a topic's key: the broker's key that gives its default, empty where there is none. Empty for a broker's key.
     pub broker_synonym: &'static str,
     /// Whether it can be changed while the broker runs.
     pub dynamic: bool,
@@ -51,6 +53,15 @@ const fn broker(name: &'static str, kind: Kind, default: &'static str, documenta
     Key { name, kind, default, documentation, broker_synonym: "", dynamic: false }
 }
 
+const fn while_running(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    documentation: &'static str,
+) -> Key {
+    Key { name, kind, default, documentation, broker_synonym: "", dynamic: true }
+}
+
 const LONG_MAX: &str = "9223372036854775807";
 const ANY_LONG: Kind = Kind::Long(i64::MIN, i64::MAX);
 const NOT_NEGATIVE: Kind = Kind::Long(0, i64::MAX);
@@ -58,6 +69,12 @@ const NOT_NEGATIVE: Kind = Kind::Long(0, i64::MAX);
 pub const COMPRESSION_TYPES: &[&str] = &["uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"];
 /// The values of `message.timestamp.type`.
 pub const TIMESTAMP_TYPES: &[&str] = &["CreateTime", "LogAppendTime"];
+/// The values of `replica.selector.class`: empty for the leader.
+pub const REPLICA_SELECTORS: &[&str] = &[
+    "",
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+];
 
 /// The keys of a topic. Defaults are Kafka's.
 pub const TOPIC_KEYS: &[Key] = &[
@@ -97,11 +114,25 @@ pub const TOPIC_KEYS: &[Key] = &[
         "After how long an appended record is synced to disk.",
     ),
     topic(
+        "follower.replication.throttled.replicas",
+        "",
+        Kind::Replicas,
+        "",
+        "Which replicas the throttled rate holds back as followers, as partition:broker; `*` for all.",
+    ),
+    topic(
         "index.interval.bytes",
         "log.index.interval.bytes",
         Kind::Int(0, i32::MAX),
         "4096",
         "How many bytes of log lie between two entries of the offset index.",
+    ),
+    topic(
+        "leader.replication.throttled.replicas",
+        "",
+        Kind::Replicas,
+        "",
+        "Which replicas the throttled rate holds back as leaders, as partition:broker; `*` for all.",
     ),
     topic(
         "max.message.bytes",
@@ -200,14 +231,38 @@ pub const BROKER_KEYS: &[Key] = &[
         "auto.leader.rebalance.enable",
         Kind::Boolean,
         "true",
-        "Whether the controller gives leadership back to preferred replicas by itself.",
+        "Whether the controller gives partitions back to their preferred leaders by itself.",
     ),
     broker("broker.id", Kind::Int(0, i32::MAX), "0", "This broker's number in the cluster (also `node.id`)."),
+    broker(
+        "broker.rack",
+        Kind::Text,
+        "",
+        "Where this broker stands; replicas of a partition are spread over racks.",
+    ),
     broker(
         "connections.max.idle.ms",
         Kind::Long(1, i64::MAX),
         "600000",
         "After how long a connection without requests is closed.",
+    ),
+    broker(
+        "controlled.shutdown.enable",
+        Kind::Boolean,
+        "true",
+        "Whether a broker that stops hands over first what it leads.",
+    ),
+    broker(
+        "controlled.shutdown.max.retries",
+        Kind::Int(0, i32::MAX),
+        "3",
+        "How often a broker that stops asks again where others cannot take over yet.",
+    ),
+    broker(
+        "controlled.shutdown.retry.backoff.ms",
+        NOT_NEGATIVE,
+        "5000",
+        "How long a broker that stops waits before it asks again.",
     ),
     broker(
         "default.replication.factor",
@@ -222,17 +277,35 @@ pub const BROKER_KEYS: &[Key] = &[
         "57671680",
         "The most that one fetch answer carries, whatever the client allows.",
     ),
+    while_running(
+        "follower.replication.throttled.rate",
+        NOT_NEGATIVE,
+        LONG_MAX,
+        "How much throttled replicas may fetch as followers, in bytes per second.",
+    ),
+    broker(
+        "inter.broker.listener.name",
+        Kind::Text,
+        "",
+        "The listener that other brokers are to use; empty for the first one.",
+    ),
     broker(
         "leader.imbalance.check.interval.seconds",
         Kind::Long(1, i64::MAX),
         "300",
-        "How often the controller looks whether leadership is out of balance.",
+        "How often the controller looks for partitions that their preferred leader does not lead.",
     ),
     broker(
         "leader.imbalance.per.broker.percentage",
         Kind::Int(0, i32::MAX),
         "10",
-        "How many percent of the partitions that prefer a broker may be led by others before they are given back.",
+        "Which share of its preferred partitions a broker may miss before they are given back to it, in percent.",
+    ),
+    while_running(
+        "leader.replication.throttled.rate",
+        NOT_NEGATIVE,
+        LONG_MAX,
+        "How much throttled replicas may send as leaders, in bytes per second.",
     ),
     broker(
         "listeners",
@@ -277,10 +350,52 @@ pub const BROKER_KEYS: &[Key] = &[
         "How many partitions a topic gets that names no number.",
     ),
     broker(
+        "num.replica.fetchers",
+        Kind::Int(1, i32::MAX),
+        "1",
+        "Over how many connections a broker follows each other broker.",
+    ),
+    broker(
         "producer.id.expiration.ms",
         Kind::Int(1, i32::MAX),
         "86400000",
         "After how long without a write an idempotent producer is forgotten.",
+    ),
+    while_running(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        NOT_NEGATIVE,
+        LONG_MAX,
+        "How fast a log may move between the directories of a broker.",
+    ),
+    broker(
+        "replica.fetch.backoff.ms",
+        NOT_NEGATIVE,
+        "100",
+        "How long a follower waits after an error before it fetches again.",
+    ),
+    broker(
+        "replica.fetch.max.bytes",
+        Kind::Int(0, i32::MAX),
+        "1048576",
+        "How much of one partition a follower asks for at a time.",
+    ),
+    broker(
+        "replica.fetch.min.bytes",
+        Kind::Int(0, i32::MAX),
+        "1",
+        "How much there is to be before a follower's fetch is answered early.",
+    ),
+    broker(
+        "replica.fetch.response.max.bytes",
+        Kind::Int(0, i32::MAX),
+        "10485760",
+        "How much a follower asks for at a time in all.",
+    ),
+    broker(
+        "replica.fetch.wait.max.ms",
+        Kind::Int(0, i32::MAX),
+        "500",
+        "How long a follower's fetch waits where there is nothing new.",
     ),
     broker(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -289,10 +404,46 @@ pub const BROKER_KEYS: &[Key] = &[
         "How often the high watermarks are written to their checkpoint.",
     ),
     broker(
+        "replica.lag.time.max.ms",
+        Kind::Long(1, i64::MAX),
+        "30000",
+        "After how long without catching up a follower is no longer in sync.",
+    ),
+    broker(
+        "replica.selector.class",
+        Kind::Enum(REPLICA_SELECTORS),
+        "",
+        "Which replica a consumer is sent to: the leader, or one in its own rack.",
+    ),
+    broker(
+        "sillon.coordinator.data.dir",
+        Kind::Text,
+        "",
+        "Where the embedded coordinator keeps its data; empty for `coordinator` in the first log directory.",
+    ),
+    broker(
+        "sillon.coordinator.port",
+        Kind::Int(0, 65535),
+        "0",
+        "The port of the embedded coordinator, on the loopback address; 0 for a free one.",
+    ),
+    broker(
         "socket.request.max.bytes",
         Kind::Int(1, i32::MAX),
         "104857600",
         "The largest request that is read; a larger one closes the connection.",
+    ),
+    broker(
+        "zookeeper.connect",
+        Kind::Text,
+        "",
+        "The coordinator's members, as host:port,host:port/path; empty to run a coordinator inside the broker.",
+    ),
+    broker(
+        "zookeeper.session.timeout.ms",
+        Kind::Int(1, i32::MAX),
+        "18000",
+        "After how long of silence the coordinator takes the broker for dead.",
     ),
 ];
 
@@ -322,9 +473,30 @@ impl Key {
                 }
                 Some(_) => Err(format!("a list of {} is expected", words.join(", "))),
             },
+            Kind::Replicas if value == "*" || words(value).all(is_replica) => Ok(()),
+            Kind::Replicas => Err("* or a list of partition:broker is expected".to_owned()),
             Kind::Text => Ok(()),
         }
     }
+
+    /// Whether words can be added to its value and taken out of it.
+    pub fn is_list(&self) -> bool {
+        matches!(self.kind, Kind::List(_) | Kind::Replicas)
+    }
+
+    /// Its name on a broker: the one that gives the default of a topic's key, else its own.
+    pub fn name_on_broker(&self) -> &'static str {
+        if self.broker_synonym.is_empty() { self.name } else { self.broker_synonym }
+    }
+}
+
+fn words(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim).filter(|word| !word.is_empty())
+}
+
+fn is_replica(word: &str) -> bool {
+    let is_number = |text: &str| text.parse::<i32>().is_ok_and(|number| number >= 0);
+    word.split_once(':').is_some_and(|(partition, broker)| is_number(partition) && is_number(broker))
 }
 
 fn check_number(value: &str, low: i64, high: i64) -> Result<(), String> {
@@ -343,12 +515,14 @@ pub fn topic_key(name: &str) -> Option<&'static Key> {
     TOPIC_KEYS.iter().find(|key| key.name == name)
 }
 
+/// Every key of a broker, those that give topics their defaults among them.
+pub fn broker_keys() -> impl Iterator<Item = &'static Key> {
+    BROKER_KEYS.iter().chain(TOPIC_KEYS.iter().filter(|key| !key.broker_synonym.is_empty()))
+}
+
 /// The key of a broker of that name, with the topic key whose default it gives, if it gives one.
 pub fn broker_key(name: &str) -> Option<&'static Key> {
-    BROKER_KEYS
-        .iter()
-        .find(|key| key.name == name)
-        .or_else(|| TOPIC_KEYS.iter().find(|key| key.broker_synonym == name))
+    broker_keys().find(|key| key.name_on_broker() == name)
 }
 
 #[cfg(test)]
@@ -367,6 +541,21 @@ mod tests {
         for keys in [TOPIC_KEYS, BROKER_KEYS] {
             assert!(keys.windows(2).all(|pair| pair[0].name < pair[1].name));
         }
+    }
+
+    #[test]
+    fn throttled_replicas_are_partition_and_broker() {
+        let key = topic_key("leader.replication.throttled.replicas").expect("in the table");
+        for value in ["", "*", "0:1", "0:1,12:3", "0:1, 1:2"] {
+            assert_eq!(key.check(value), Ok(()), "{value}");
+        }
+        for value in ["0", "a:b", "0:-1", "*,0:1"] {
+            assert!(key.check(value).is_err(), "{value}");
+        }
+        assert!(key.is_list());
+        // It has no default on a broker, so a broker has no such key.
+        assert!(broker_key("leader.replication.throttled.replicas").is_none());
+        assert!(broker_key("").is_none());
     }
 
     #[test]

@@ -4,12 +4,14 @@
 //! the topic's own, else the broker's dynamic one, else the file's, else the default. Never reads a file: the caller
 //! hands in the text.
 
+pub mod cluster;
 pub mod keys;
 pub mod listener;
 pub mod properties;
 pub mod topic;
 
 use crate::types::BrokerId;
+use cluster::{ClusterConfig, ReplicationConfig};
 use keys::Key;
 use listener::Listener;
 use properties::{Place, Property};
@@ -73,6 +75,10 @@ pub struct BrokerConfig {
     pub retention_check_interval_ms: u64,
     /// `replica.high.watermark.checkpoint.interval.ms`.
     pub high_watermark_checkpoint_interval_ms: u64,
+    /// How the broker is part of its cluster.
+    pub cluster: ClusterConfig,
+    /// How replicas follow their leaders.
+    pub replication: ReplicationConfig,
     /// Every key that was set, with its value, under the name in the table of keys.
     set: BTreeMap<&'static str, String>,
 }
@@ -119,7 +125,7 @@ impl BrokerConfig {
             if ranks.get(key.name).is_some_and(|earlier| *earlier < rank) {
                 continue;
             }
-            let name = name_for_broker(key);
+            let name = key.name_on_broker();
             key.check(&value).map_err(|expected| error(&property, expected))?;
             ranks.insert(key.name, rank);
             set.insert(name, (property.place, value));
@@ -148,6 +154,12 @@ impl BrokerConfig {
         if log_dirs.is_empty() {
             return Err(values.error("log.dirs", "at least one directory is expected"));
         }
+        let inter_broker = values.text("inter.broker.listener.name");
+        if !inter_broker.is_empty() && !listeners.iter().any(|listener| listener.name == inter_broker) {
+            return Err(
+                values.error("inter.broker.listener.name", "the name of one of the listeners is expected")
+            );
+        }
         Ok(BrokerConfig {
             broker_id: BrokerId(values.number("broker.id")),
             listeners,
@@ -166,18 +178,20 @@ impl BrokerConfig {
             retention_check_interval_ms: values.number("log.retention.check.interval.ms"),
             high_watermark_checkpoint_interval_ms: values
                 .number("replica.high.watermark.checkpoint.interval.ms"),
+            cluster: ClusterConfig::read(&values),
+            replication: ReplicationConfig::read(&values),
             set: set.iter().map(|(name, (_, value))| (*name, value.clone())).collect(),
         })
     }
 
     /// Every key with the value in force at the start, sorted by name.
     pub fn effective(&self) -> BTreeMap<&'static str, &str> {
-        let keys = keys::BROKER_KEYS.iter().chain(keys::TOPIC_KEYS);
-        keys.map(|key| {
-            let name = name_for_broker(key);
-            (name, self.set_value(name).unwrap_or(key.default))
-        })
-        .collect()
+        keys::broker_keys()
+            .map(|key| {
+                let name = key.name_on_broker();
+                (name, self.set_value(name).unwrap_or(key.default))
+            })
+            .collect()
     }
 
     /// The value that the file sets for a key, under the name of the table of keys.
@@ -199,10 +213,6 @@ fn resolve(property: &Property) -> Result<Option<(&'static Key, String, i64)>, C
         property.value.parse().map_err(|_| error(property, "a whole number is expected".to_owned()))?;
     let value = if number < 0 { -1 } else { number.saturating_mul(*factor) };
     Ok(Some((key, value.to_string(), *factor)))
-}
-
-fn name_for_broker(key: &'static Key) -> &'static str {
-    if key.broker_synonym.is_empty() { key.name } else { key.broker_synonym }
 }
 
 fn error(property: &Property, expected: String) -> ConfigError {

@@ -48,7 +48,7 @@ pub struct Layers<'a> {
 impl Layers<'_> {
     /// All layers in which a broker's key has a value, strongest first; the default is always the last.
     pub fn of_broker_key(&self, key: &'static Key) -> Vec<Layer> {
-        let name = if key.broker_synonym.is_empty() { key.name } else { key.broker_synonym };
+        let name = key.name_on_broker();
         let mut layers = Vec::with_capacity(2);
         let mut add = |value: Option<&str>, source| {
             layers.extend(value.map(|value| Layer { name, value: value.to_owned(), source }));
