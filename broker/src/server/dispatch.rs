@@ -74,7 +74,7 @@ pub(crate) async fn handle(
         ApiKey::Produce => {
             let request: messages::ProduceRequest = decode(&header, &mut body)?;
             let acks = request.acks;
-            let response = api::produce::handle(broker, version, request).await;
+            let response = api::produce::handle(broker, client, version, request).await;
             match acks {
                 0 if api::produce::has_error(&response) => Ok(Outcome::Close),
                 0 => Ok(Outcome::Silence),
@@ -83,7 +83,7 @@ pub(crate) async fn handle(
         }
         ApiKey::Fetch => {
             let request: messages::FetchRequest = decode(&header, &mut body)?;
-            let (response, slices) = api::fetch::handle(broker, version, request).await;
+            let (response, slices) = api::fetch::handle(broker, client, version, request).await;
             answer::<messages::FetchRequest>(&header, &response, slices)
         }
         ApiKey::ApiVersions => serve!(api_versions, ApiVersionsRequest),

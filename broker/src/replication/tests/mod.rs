@@ -1,0 +1,1 @@
+//! Brokers that follow one another over real sockets.
