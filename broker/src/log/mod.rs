@@ -21,7 +21,7 @@ mod check;
 mod checkpoint;
 mod config;
 mod directories;
-mod epoch_cache;
+pub(crate) mod epoch_cache;
 mod error;
 mod flush;
 pub(crate) mod fuzz_targets;

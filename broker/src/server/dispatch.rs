@@ -90,7 +90,7 @@ async fn serve(
         ApiKey::Produce => {
             let request: messages::ProduceRequest = decode(header, &mut body)?;
             let acks = request.acks;
-            let response = api::produce::handle(broker, version, request).await;
+            let response = api::produce::handle(broker, client, version, request).await;
             match acks {
                 0 if api::produce::has_error(&response) => Ok(Outcome::Close),
                 0 => Ok(Outcome::Silence),
@@ -99,7 +99,7 @@ async fn serve(
         }
         ApiKey::Fetch => {
             let request: messages::FetchRequest = decode(header, &mut body)?;
-            let (response, slices) = api::fetch::handle(broker, version, request).await;
+            let (response, slices) = api::fetch::handle(broker, client, version, request).await;
             answer::<messages::FetchRequest>(header, &response, slices)
         }
         ApiKey::ApiVersions => serve!(api_versions, ApiVersionsRequest),
