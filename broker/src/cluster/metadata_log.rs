@@ -107,7 +107,7 @@ mod tests {
     }
 
     fn log() -> MetadataLog {
-        MetadataLog::new(Arc::new(MetadataImage { position: at(3, 100), ..MetadataImage::default() }))
+        MetadataLog::new(Arc::new(MetadataImage::default().after(&[], at(3, 100)).unwrap()))
     }
 
     fn write(log: &mut MetadataLog, version: i64, deltas: &[MetadataDelta]) {

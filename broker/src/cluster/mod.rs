@@ -25,6 +25,8 @@ mod registration;
 pub mod serve;
 mod session;
 mod shared;
+#[cfg(test)]
+mod tests;
 
 pub use error::MembershipError;
 pub use follower::Reconcile;
