@@ -114,8 +114,16 @@ pub enum Command {
     },
     /// Topics that somebody wrote at the coordinator (Kafka's tools with `--zookeeper`), and that are not known here.
     TopicsFound(Vec<super::LoadedTopic>),
-    /// Topics that somebody asked to delete at the coordinator (`/admin/delete_topics`).
+    /// Topics that somebody asked to delete at the coordinator (`/admin/delete_topics`), as it is there now; also the
+    /// controller's own chore for deletions that are not over.
     DeletionsFound(Vec<Arc<str>>),
+    /// A chore: a topic that is not whole at the coordinator gets its partitions' nodes.
+    FinishTopic {
+        /// The topic.
+        name: Arc<str>,
+    },
+    /// A chore: partitions that are due get a leader, lose replicas that are gone, or come to the end of a reassignment.
+    SettlePartitions,
 }
 
 /// A change of one configuration key.

@@ -32,6 +32,9 @@ pub const ALL_BROKERS_NAME: &str = "<default>";
 pub const PRODUCER_IDS: &str = "/latest_producer_id_block";
 /// Counts the registrations of each broker: `/sillon/registrations/N`.
 pub const REGISTRATIONS: &str = "/sillon/registrations";
+/// The last registration of each broker that a controller has processed, as its broker epoch in decimal:
+/// `/sillon/processed/N`.
+pub const PROCESSED: &str = "/sillon/processed";
 /// What must exist before a broker registers; parents first.
 pub const PERSISTENT_PATHS: &[&str] = &[
     "/admin",
@@ -53,6 +56,7 @@ pub const PERSISTENT_PATHS: &[&str] = &[
     "/log_dir_event_notification",
     "/sillon",
     REGISTRATIONS,
+    PROCESSED,
 ];
 
 /// A broker's ephemeral node.
@@ -63,6 +67,11 @@ pub fn broker_path(broker: BrokerId) -> String {
 /// The node that counts a broker's registrations.
 pub fn registration_path(broker: BrokerId) -> String {
     format!("{REGISTRATIONS}/{broker}")
+}
+
+/// The node that says which registration of a broker was processed last.
+pub fn processed_path(broker: BrokerId) -> String {
+    format!("{PROCESSED}/{broker}")
 }
 
 /// A topic's node.
@@ -332,6 +341,20 @@ pub fn decode_controller(data: &[u8]) -> Result<BrokerId, LayoutError> {
 pub fn decode_controller_epoch(data: &[u8]) -> Result<ControllerEpoch, LayoutError> {
     let number = std::str::from_utf8(data).ok().and_then(|text| text.trim().parse().ok());
     number.map(ControllerEpoch).ok_or_else(|| wrong(CONTROLLER_EPOCH, data, &"a number is expected"))
+}
+
+/// The content of the node that says which registration was processed last.
+pub fn encode_processed(broker_epoch: BrokerEpoch) -> Vec<u8> {
+    broker_epoch.to_string().into_bytes()
+}
+
+/// Reads the content of the node at `path` that says which registration was processed last.
+///
+/// # Errors
+/// [`LayoutError`].
+pub fn decode_processed(path: &str, data: &[u8]) -> Result<BrokerEpoch, LayoutError> {
+    let number = std::str::from_utf8(data).ok().and_then(|text| text.trim().parse().ok());
+    number.map(BrokerEpoch).ok_or_else(|| wrong(path, data, &"a number is expected"))
 }
 
 #[derive(Serialize, Deserialize)]

@@ -1,9 +1,13 @@
 //! What the controller reads at the coordinator when it takes office, and what it wants to write there. Owns the forms.
 
-use super::{Outcome, layout::TopicNode};
+use super::{
+    Outcome,
+    layout::{LayoutError, TopicNode},
+    note::Note,
+};
 use crate::{
     metadata::{BrokerImage, MetadataDelta, PartitionImage},
-    types::{BrokerId, ControllerEpoch},
+    types::{BrokerEpoch, BrokerId, ControllerEpoch, TopicId},
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -26,6 +30,12 @@ pub struct LoadedState {
     pub deletions: Vec<Arc<str>>,
     /// Configuration set while running, with the versions of its nodes.
     pub broker_configs: BTreeMap<BrokerId, (BTreeMap<String, String>, i32)>,
+    /// For each broker the last registration that a controller has processed, with the version of the node that says so.
+    pub processed: BTreeMap<BrokerId, (BrokerEpoch, i32)>,
+    /// Configuration of topics that do not exist, with the versions of its nodes.
+    pub orphan_configs: BTreeMap<Arc<str>, i32>,
+    /// Nodes whose content is not what it should be. Their topics are left alone, and their names are taken.
+    pub damaged: Vec<LayoutError>,
 }
 
 /// A topic as it lies at the coordinator, whoever wrote it.
@@ -42,6 +52,8 @@ pub struct LoadedTopic {
     /// The partitions whose nodes exist; with the state where there is one. Its partition epoch is the node's version;
     /// replicas, adding and removing come from the topic's node.
     pub states: BTreeMap<i32, Option<PartitionImage>>,
+    /// The id that it gets where its node has none: random, made by who read it.
+    pub fresh_id: TopicId,
 }
 
 /// One write of a multi. All are conditional: the controller knows what it changes.
@@ -83,7 +95,7 @@ pub enum Write {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     /// The writes, without the check of `/controller_epoch`, which the shell adds. None where nothing changes: then there
-    /// are no deltas that others need to wait for.
+    /// are no deltas at all.
     pub writes: Vec<Write>,
     /// What brokers are told once they are written.
     pub deltas: Vec<MetadataDelta>,
@@ -91,6 +103,8 @@ pub struct Plan {
     pub outcome: Outcome,
     /// The command is too large for one multi: once this part is committed, it is planned again.
     pub unfinished: bool,
+    /// What the controller remembers once they are written, beside the deltas.
+    pub(super) notes: Vec<Note>,
 }
 
 /// At most so many writes are put into one multi: far below the coordinator's limit of 1 MiB for a request.
