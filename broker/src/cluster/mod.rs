@@ -1,7 +1,37 @@
 //! This broker as a member of its cluster: what it knows of the others, and how it reaches the controller.
 //!
+//! ```text
+//!   session ──┬── registration   /brokers/ids/N, kept while the session lasts
+//!             └── election       /controller ──► office: load, then command ──► plan ──► multi ──► commit ──► metadata log
+//!   follower  ◄── FetchMetadata (serve) ◄───────────────────────────────────────────────────────────────────┘
+//!      └────► image ──► reconcile (the broker's partitions)
+//! ```
 //! Owns the interface behind which the membership lies. The rest of the broker sees metadata, its own registration and
-//! the controller only through it.
+//! the controller only through it. Pure: `metadata_log`, `codec`.
+
+pub mod codec;
+pub mod credentials;
+mod dial;
+mod election;
+mod error;
+mod follower;
+mod link;
+mod load;
+mod membership;
+pub mod metadata_log;
+mod office;
+mod polls;
+mod registration;
+pub mod serve;
+mod session;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use error::MembershipError;
+pub use follower::Reconcile;
+pub use membership::Membership;
+pub use shared::MembershipSettings;
 
 use crate::{
     controller::{Command, ControllerError, Outcome},
@@ -9,7 +39,9 @@ use crate::{
     types::{BrokerEpoch, BrokerId},
 };
 use bytes::Bytes;
-use sillon_protocol::messages::{AlterPartitionRequest, AlterPartitionResponse};
+use sillon_protocol::messages::{
+    AlterPartitionRequest, AlterPartitionResponse, FetchMetadataRequest, FetchMetadataResponse,
+};
 use sillon_runtime::BoxFuture;
 use std::{sync::Arc, time::Duration};
 
@@ -55,6 +87,12 @@ pub trait ActiveController: Send + Sync + 'static {
 
     /// The newest metadata that is certain: ahead of what brokers have heard.
     fn image(&self) -> Arc<MetadataImage>;
+
+    /// Answers a broker that follows the metadata: at once, or when there is something new.
+    fn follow(&self, request: FetchMetadataRequest) -> BoxFuture<'_, FetchMetadataResponse> {
+        let _ = request;
+        Box::pin(async { serve::metadata_error(sillon_protocol::ErrorCode::NOT_CONTROLLER) })
+    }
 }
 
 /// Why something that needs others did not work. All of these may be tried again.

@@ -15,7 +15,7 @@ pub struct ClusterConfig {
     pub coordinator_session_timeout_ms: u64,
     /// `sillon.coordinator.port`, of the coordinator inside the broker; 0 for a free one.
     pub coordinator_port: u16,
-    /// `sillon.coordinator.data.dir`; none for `coordinator` in the first log directory.
+    /// `sillon.coordinator.data.dir`; none for the first log directory's name with `.coordinator` behind it.
     pub coordinator_data_dir: Option<String>,
     /// `controlled.shutdown.enable`.
     pub controlled_shutdown: bool,

@@ -419,7 +419,7 @@ pub const BROKER_KEYS: &[Key] = &[
         "sillon.coordinator.data.dir",
         Kind::Text,
         "",
-        "Where the embedded coordinator keeps its data; empty for `coordinator` in the first log directory.",
+        "Where the embedded coordinator keeps its data; empty for the first log directory's name with `.coordinator` behind it.",
     ),
     broker(
         "sillon.coordinator.port",
@@ -442,8 +442,8 @@ pub const BROKER_KEYS: &[Key] = &[
     broker(
         "zookeeper.session.timeout.ms",
         Kind::Int(1, i32::MAX),
-        "18000",
-        "After how long of silence the coordinator takes the broker for dead.",
+        "6000",
+        "After how long of silence the coordinator takes the broker for dead. (Kafka: 18000.)",
     ),
 ];
 

@@ -6,11 +6,12 @@
 use super::{
     Log, LogConfig, LogContext, LogError, checkpoint,
     checkpoint::Offsets,
+    clean_marker::{self, CLEAN_SHUTDOWN},
     meta_properties::{self, META_PROPERTIES, MetaProperties},
     names,
     open::Opening,
 };
-use crate::types::{BrokerId, Offset, TopicId, TopicPartition};
+use crate::types::{BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition};
 use sillon_runtime::{FileLock, FileSystem, Runtime};
 use std::{
     collections::BTreeMap,
@@ -21,9 +22,6 @@ use std::{
 };
 
 const LOCK: &str = ".lock";
-const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
-/// What Kafka writes into the marker (KIP-966), with a broker epoch that is not known.
-const CLEAN_SHUTDOWN_CONTENT: &[u8] = br#"{"version":0,"brokerEpoch":-1}"#;
 
 /// A partition that was found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +125,8 @@ struct Directory {
     path: PathBuf,
     /// Whether its last stop was clean.
     clean: bool,
+    /// The registration under which its last stop was clean, [`BrokerEpoch::NONE`] where nothing vouches for one.
+    clean_epoch: BrokerEpoch,
     durable: Arc<DurableOffsets>,
     high_watermarks: Checkpoint,
     meta: Option<MetaProperties>,
@@ -146,6 +146,8 @@ pub struct LogDirectories {
     entries: Mutex<BTreeMap<TopicPartition, Entry>>,
     /// One log is opened, or deleted, at a time.
     changing: tokio::sync::Mutex<()>,
+    /// The registration that the marker of a clean stop is going to name.
+    broker_epoch: Mutex<BrokerEpoch>,
 }
 
 impl LogDirectories {
@@ -177,7 +179,20 @@ impl LogDirectories {
             return Err(LogError::Disagreement { first: pair[0].path.clone(), second: pair[1].path.clone() });
         }
         let entries = Mutex::new(entries);
-        Ok(LogDirectories { context, directories, entries, changing: tokio::sync::Mutex::new(()) })
+        let broker_epoch = Mutex::new(BrokerEpoch::NONE);
+        Ok(LogDirectories { context, directories, entries, changing: tokio::sync::Mutex::new(()), broker_epoch })
+    }
+
+    /// Whether records that this broker had acknowledged may be missing (KIP-966): some directory was not stopped
+    /// cleanly, or under a registration that the controller never saw, or is new and may stand for a lost one.
+    pub fn is_unclean(&self) -> bool {
+        self.directories.iter().any(|directory| directory.clean_epoch == BrokerEpoch::NONE)
+    }
+
+    /// Says which registration the marker of a clean stop is to name: one that the controller has seen, or
+    /// [`BrokerEpoch::NONE`].
+    pub fn note_broker_epoch(&self, broker_epoch: BrokerEpoch) {
+        *self.broker_epoch.lock().expect("nobody panics while holding a number") = broker_epoch;
     }
 
     fn entries(&self) -> MutexGuard<'_, BTreeMap<TopicPartition, Entry>> {
@@ -448,13 +463,15 @@ impl LogDirectories {
         }
         self.checkpoint_recovery_points().await?;
         let files = self.context.runtime.fs();
+        let content =
+            clean_marker::encode(*self.broker_epoch.lock().expect("nobody panics while holding a number"));
         for (directory, in_doubt) in self.directories.iter().zip(in_doubt) {
             if in_doubt {
                 tracing::warn!(path = %directory.path.display(), "not marked as cleanly stopped");
                 continue;
             }
             let marker = directory.path.join(CLEAN_SHUTDOWN);
-            files.replace(&marker, CLEAN_SHUTDOWN_CONTENT).await.map_err(LogError::io(marker, "writing"))?;
+            files.replace(&marker, &content).await.map_err(LogError::io(marker, "writing"))?;
         }
         Ok(())
     }
@@ -485,9 +502,13 @@ impl Directory {
         let recovery_points = Checkpoint::read(runtime, path, checkpoint::RECOVERY_POINTS).await?;
         let log_starts = Checkpoint::read(runtime, path, checkpoint::LOG_STARTS).await?;
         let high_watermarks = Checkpoint::read(runtime, path, checkpoint::HIGH_WATERMARKS).await?;
+        let marker = clean_marker::take(files, path).await?;
+        // A new directory may stand in for one that was lost.
+        let vouched = marker.filter(|_| meta.is_some());
         Ok(Directory {
             path: path.into(),
-            clean: take_clean_marker(files, path).await?,
+            clean: marker.is_some(),
+            clean_epoch: vouched.unwrap_or(BrokerEpoch::NONE),
             durable: Arc::new(DurableOffsets { recovery_points, log_starts }),
             high_watermarks,
             meta,
@@ -532,16 +553,4 @@ async fn create_durably(files: &dyn FileSystem, directory: &Path) -> io::Result<
         files.sync_dir(parent.unwrap_or(Path::new("."))).await?;
     }
     Ok(())
-}
-
-/// Whether the last stop was clean. The marker is gone for good when this returns: a crash from here on is one.
-async fn take_clean_marker(files: &dyn FileSystem, directory: &Path) -> Result<bool, LogError> {
-    let marker = directory.join(CLEAN_SHUTDOWN);
-    match files.remove(&marker).await {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(LogError::io(marker, "removing")(error)),
-    }
-    files.sync_dir(directory).await.map_err(LogError::io(directory, "syncing"))?;
-    Ok(true)
 }

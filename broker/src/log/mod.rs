@@ -19,6 +19,7 @@
 mod append;
 mod check;
 mod checkpoint;
+mod clean_marker;
 mod config;
 mod directories;
 pub(crate) mod epoch_cache;

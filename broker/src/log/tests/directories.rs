@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::log::{LogDirectories, testing::world::Operation};
-use crate::types::BrokerId;
+use crate::types::{BrokerEpoch, BrokerId};
 use std::{collections::BTreeMap, io::ErrorKind};
 
 fn context(world: &World) -> LogContext {
@@ -103,6 +103,28 @@ fn a_clean_stop_is_vouched_for_once() {
     let directories = open(&world);
     block_on(directories.close()).expect("closed");
     assert!(world.exists(marker));
+}
+
+#[test]
+fn a_stop_is_clean_for_the_cluster_only_under_a_registration_that_was_seen() {
+    let world = World::new();
+    let identity = |directories: &LogDirectories| block_on(directories.identify(BrokerId(1), "c"));
+    let directories = open(&world);
+    assert!(directories.is_unclean(), "a new directory may stand in for a lost one");
+    identity(&directories).expect("its own");
+    block_on(directories.close()).expect("closed");
+    drop(directories);
+
+    let directories = open(&world);
+    assert!(directories.is_unclean(), "its registration was never seen");
+    directories.note_broker_epoch(BrokerEpoch(7));
+    block_on(directories.close()).expect("closed");
+    drop(directories);
+
+    let directories = open(&world);
+    assert!(!directories.is_unclean());
+    drop(directories);
+    assert!(open(&world).is_unclean(), "it was not stopped at all");
 }
 
 #[test]

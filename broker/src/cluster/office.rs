@@ -1,0 +1,379 @@
+//! The controller at work: one task that plans commands, writes them, and publishes what came of it. Owns the order: one
+//! write at a time, each checked against the controller's epoch.
+//!
+//! A write that failed, or of which nobody knows whether it happened, ends the term: the next one, of this broker or of
+//! another, loads what is true. Its new epoch fences whatever is still on its way.
+
+use super::{
+    ActiveController,
+    election::Term,
+    load::{self, Reader, Watches},
+    metadata_log::{MetadataLog, News},
+    polls::{Poll, Polls, SILENCE},
+    session::insist,
+    shared::Shared,
+};
+use crate::{
+    controller::{Command, Controller, ControllerError, Outcome, Plan, Write, layout},
+    metadata::{MetadataImage, MetadataPosition},
+    observe::Observation,
+    types::{BrokerEpoch, BrokerId, ControllerEpoch},
+};
+use sillon_coordinator::client::{Client, ClientError, Multi, NewNode};
+use sillon_protocol::{
+    ErrorCode,
+    messages::{FetchMetadataRequest, FetchMetadataResponse},
+};
+use sillon_runtime::BoxFuture;
+use std::{
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+/// How long a broker's poll may wait at most, whatever it asks for.
+const LONGEST_POLL: Duration = Duration::from_secs(10);
+/// So often the controller's own work is planned again before others have their turn.
+const CHORE_ROUNDS: usize = 100;
+
+type Answer = Result<(Outcome, MetadataPosition), ControllerError>;
+
+/// A command that waits for its turn.
+struct Submitted {
+    command: Command,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// The office as others see it, while it is held and a little longer.
+pub(super) struct Office {
+    shared: Arc<Shared>,
+    epoch: ControllerEpoch,
+    commands: mpsc::UnboundedSender<Submitted>,
+    state: Mutex<State>,
+    /// Rung when the metadata has changed, and at the end.
+    changed: Notify,
+    polls: Arc<Polls>,
+}
+
+struct State {
+    log: MetadataLog,
+    ended: bool,
+}
+
+impl Office {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    fn publish(&self, plan: &Plan, image: Arc<MetadataImage>) {
+        self.state().log.append(plan.deltas.clone().into(), image);
+        self.changed.notify_waiters();
+    }
+
+    fn end(&self) {
+        self.state().ended = true;
+        self.changed.notify_waiters();
+    }
+
+    /// What a broker at `position` is told, as soon as there is something; none at the end of the term.
+    async fn news(&self, position: MetadataPosition) -> Option<News> {
+        loop {
+            let changed = self.changed.notified();
+            let mut changed = std::pin::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let state = self.state();
+                if state.ended {
+                    return None;
+                }
+                match state.log.news_since(position) {
+                    News::Nothing => {}
+                    news => return Some(news),
+                }
+            }
+            changed.await;
+        }
+    }
+
+    async fn answer_poll(&self, request: FetchMetadataRequest) -> FetchMetadataResponse {
+        let poll = Poll::begin(
+            &self.polls,
+            self.shared.runtime.now(),
+            BrokerId(request.broker_id),
+            BrokerEpoch(request.broker_epoch),
+        );
+        let position = MetadataPosition {
+            controller_epoch: ControllerEpoch(request.controller_epoch),
+            version: request.version,
+        };
+        let wait = Duration::from_millis(u64::try_from(request.max_wait_ms).unwrap_or(0)).min(LONGEST_POLL);
+        let news = self.shared.runtime.timeout(wait, self.news(position)).await;
+        Poll::answered(poll, self.shared.runtime.now());
+        match news {
+            Err(_elapsed) => super::serve::news(position, &News::Nothing),
+            Ok(Some(news)) => super::serve::news(position, &news),
+            Ok(None) => super::serve::metadata_error(ErrorCode::NOT_CONTROLLER),
+        }
+    }
+}
+
+impl ActiveController for Office {
+    fn submit(&self, command: Command) -> BoxFuture<'_, Answer> {
+        let (answer, received) = oneshot::channel();
+        // Where the term has ended, the command and with it the answer's end are dropped.
+        let _ = self.commands.send(Submitted { command, answer });
+        Box::pin(async move {
+            received.await.unwrap_or_else(|_ended| {
+                Err(ControllerError::new(
+                    ErrorCode::NOT_CONTROLLER,
+                    "this broker ceased to be controller; nobody knows whether the command was carried out",
+                ))
+            })
+        })
+    }
+
+    fn image(&self) -> Arc<MetadataImage> {
+        self.state().log.image().clone()
+    }
+
+    fn follow(&self, request: FetchMetadataRequest) -> BoxFuture<'_, FetchMetadataResponse> {
+        Box::pin(self.answer_poll(request))
+    }
+}
+
+/// Ends the term wherever it is left.
+struct Held(Arc<Office>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let controller_epoch = self.0.epoch;
+        self.0.shared.clear_office(&self.0);
+        self.0.end();
+        self.0.shared.observers.tell(|| Observation::ResignedController { controller_epoch });
+    }
+}
+
+/// Holds the office until it is lost; gives the reason.
+pub(super) async fn hold(shared: &Arc<Shared>, client: &Client, term: Term) -> String {
+    match serve(shared, client, term).await {
+        Ok(reason) => reason.to_owned(),
+        Err(reason) => reason,
+    }
+}
+
+async fn serve(shared: &Arc<Shared>, client: &Client, term: Term) -> Result<&'static str, String> {
+    let told = |error: &dyn std::fmt::Display| error.to_string();
+    let node = insist(&shared.runtime, || client.exists_watched(layout::CONTROLLER)).await;
+    let (stat, mut node_watch) = node.map_err(|error| told(&error))?.value;
+    let czxid = shared.controller().map(|known| known.czxid);
+    if stat.map(|stat| stat.czxid) != czxid {
+        return Ok("the node was taken away");
+    }
+    let (loaded, watches) = load::everything(shared, client, term).await.map_err(|error| told(&error))?;
+    let core = Controller::new(loaded, shared.settings.controller.clone());
+    let (commands, submitted) = mpsc::unbounded_channel();
+    let (polls, suspects) = Polls::new(shared.runtime.now());
+    let office = Arc::new(Office {
+        shared: shared.clone(),
+        epoch: term.epoch,
+        commands,
+        state: Mutex::new(State { log: MetadataLog::new(core.image().clone()), ended: false }),
+        changed: Notify::new(),
+        polls,
+    });
+    let mut work = Work { shared, client, term, core, office: office.clone(), suspects, submitted, watches };
+    let _held = Held(office.clone());
+    shared.set_office(office);
+    shared.observers.tell(|| Observation::BecameController { controller_epoch: term.epoch });
+    tokio::select! {
+        biased;
+        _ = node_watch.changed() => Ok("the node was taken away"),
+        error = work.go_on() => Err(error.to_string()),
+    }
+}
+
+/// Why a term ends by itself.
+#[derive(Debug, thiserror::Error)]
+enum Doubt {
+    #[error("a write failed: {0}")]
+    Write(ClientError),
+    #[error("a read failed: {0}")]
+    Read(#[from] ClientError),
+    #[error("commands come no more")]
+    Closed,
+}
+
+struct Work<'a> {
+    shared: &'a Arc<Shared>,
+    client: &'a Client,
+    term: Term,
+    core: Controller,
+    office: Arc<Office>,
+    suspects: mpsc::UnboundedReceiver<BrokerId>,
+    submitted: mpsc::UnboundedReceiver<Submitted>,
+    watches: Watches,
+}
+
+/// What there is to do.
+enum Task {
+    Submitted(Submitted),
+    Brokers,
+    Topics,
+    Deletions,
+    Dial,
+    Suspect(BrokerId),
+    Balance,
+}
+
+impl Work<'_> {
+    async fn go_on(&mut self) -> Doubt {
+        loop {
+            if let Err(doubt) = self.work().await {
+                return doubt;
+            }
+        }
+    }
+
+    async fn work(&mut self) -> Result<(), Doubt> {
+        let runtime = self.shared.runtime.clone();
+        let interval = self.shared.settings.balance_interval;
+        let mut next_balance = interval.map(|interval| runtime.now() + interval);
+        let mut next_dial = runtime.now() + SILENCE;
+        self.do_chores().await?;
+        loop {
+            let balance = async {
+                match next_balance {
+                    Some(deadline) => runtime.sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let task = tokio::select! {
+                biased;
+                Some(suspect) = self.suspects.recv() => Task::Suspect(suspect),
+                _ = self.watches.brokers.changed() => Task::Brokers,
+                _ = self.watches.topics.changed() => Task::Topics,
+                _ = self.watches.deletions.changed() => Task::Deletions,
+                submitted = self.submitted.recv() => Task::Submitted(submitted.ok_or(Doubt::Closed)?),
+                () = runtime.sleep_until(next_dial) => Task::Dial,
+                () = balance => Task::Balance,
+            };
+            match task {
+                Task::Balance => next_balance = interval.map(|interval| runtime.now() + interval),
+                Task::Dial => next_dial = runtime.now() + SILENCE,
+                _ => {}
+            }
+            self.perform(task).await?;
+        }
+    }
+
+    async fn perform(&mut self, task: Task) -> Result<(), Doubt> {
+        let mut reader = Reader::new(self.shared, self.client, self.term);
+        let command = match task {
+            Task::Submitted(Submitted { command, answer }) => {
+                let outcome = self.carry_out(&command).await?;
+                // Whoever asked may have gone.
+                let _ = answer.send(outcome);
+                return self.do_chores().await;
+            }
+            Task::Suspect(broker) => {
+                self.office.polls.dial(self.shared, &self.office, broker);
+                return Ok(());
+            }
+            Task::Dial => {
+                self.office.polls.dial_silent(self.shared, &self.office);
+                return Ok(());
+            }
+            Task::Brokers => {
+                let (brokers, watch) = reader.brokers().await?;
+                self.watches.brokers = watch;
+                Command::BrokersChanged(brokers)
+            }
+            Task::Topics => {
+                let (names, watch) = reader.topic_names().await?;
+                self.watches.topics = watch;
+                let image = self.core.image();
+                let unknown: Vec<String> =
+                    names.into_iter().filter(|name| image.topic(name).is_none()).collect();
+                if unknown.is_empty() {
+                    return Ok(());
+                }
+                Command::TopicsFound(reader.topics(&unknown).await?)
+            }
+            Task::Deletions => {
+                let (names, watch) = reader.deletions().await?;
+                self.watches.deletions = watch;
+                Command::DeletionsFound(names.into_iter().map(Arc::from).collect())
+            }
+            Task::Balance => match self.core.balance() {
+                Some(command) => command,
+                None => return Ok(()),
+            },
+        };
+        self.do_own(&command).await?;
+        self.do_chores().await
+    }
+
+    /// Does what the controller has to do by itself, until all is in order.
+    async fn do_chores(&mut self) -> Result<(), Doubt> {
+        for _ in 0..CHORE_ROUNDS {
+            let before = self.core.image().position;
+            for chore in self.core.chores() {
+                self.do_own(&chore).await?;
+            }
+            if self.core.image().position == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn do_own(&mut self, command: &Command) -> Result<(), Doubt> {
+        if let Err(error) = self.carry_out(command).await? {
+            tracing::error!(%error, ?command, "the controller cannot do what it has to");
+        }
+        Ok(())
+    }
+
+    /// Plans a command and writes it, part by part where it is large.
+    async fn carry_out(&mut self, command: &Command) -> Result<Answer, Doubt> {
+        loop {
+            let plan = match self.core.plan(command) {
+                Ok(plan) => plan,
+                Err(error) => return Ok(Err(error)),
+            };
+            if plan.writes.is_empty() {
+                assert!(!plan.unfinished, "a part of a command writes something");
+                return Ok(Ok((plan.outcome, self.core.image().position)));
+            }
+            let zxid = self.write(&plan.writes).await?;
+            self.core.commit(&plan, zxid);
+            let image = self.core.image().clone();
+            self.office.publish(&plan, image.clone());
+            if !plan.unfinished {
+                return Ok(Ok((plan.outcome, image.position)));
+            }
+        }
+    }
+
+    async fn write(&self, writes: &[Write]) -> Result<i64, Doubt> {
+        let mut multi = Multi::new().check(layout::CONTROLLER_EPOCH, Some(self.term.epoch_version));
+        for write in writes {
+            multi = match write {
+                Write::Create { path, data } => multi.create(NewNode::persistent(path).data(data)),
+                Write::Set { path, data, version } => multi.set_data(path, Some(data), Some(*version)),
+                Write::Delete { path, version } => multi.delete(path, *version),
+                Write::Check { path, version } => multi.check(path, Some(*version)),
+            };
+        }
+        match self.client.multi(&multi).await {
+            Ok(reply) => Ok(reply.zxid.0),
+            Err(error) => {
+                if let ClientError::MultiFailed { index, code, .. } = &error {
+                    let write = index.checked_sub(1).and_then(|index| writes.get(index));
+                    tracing::warn!(%code, ?write, "a write of the controller was refused");
+                }
+                Err(Doubt::Write(error))
+            }
+        }
+    }
+}
