@@ -5,7 +5,7 @@ use super::conditions::MembersWorld;
 use crate::{
     faults::Machines,
     oracle::{
-        DiskFault, Invariant, Oracle, Statistics, Stop, Violation,
+        DiskFault, Healing, Invariant, Oracle, Statistics, Stop, Violation,
         coordinator::{CoordinatorOracle, CoordinatorStatistics},
     },
 };
@@ -114,7 +114,7 @@ impl Judges {
     /// The faults are over and every machine runs.
     pub fn healed(&self) {
         if let Some(oracle) = &self.brokers {
-            oracle.healed();
+            oracle.healed(Healing::Full);
         }
         if let Some(oracle) = &self.ensemble {
             oracle.healed();

@@ -204,6 +204,7 @@ impl Reader {
         let reader = self.client;
         self.tell(ClientEvent::Read {
             reader,
+            served_by: None,
             purpose,
             partition,
             fetch_offset,
@@ -266,7 +267,7 @@ impl Reader {
         let offset = offsets::list(&mut self.link, partition, timestamp).await?;
         if let Some(offset) = offset {
             let (client, partition) = (self.client, partition.clone());
-            self.tell(ClientEvent::Listed { client, partition, timestamp, offset });
+            self.tell(ClientEvent::Listed { client, partition, timestamp, leader_epoch: -1, offset });
         }
         Ok(offset.filter(|offset| *offset >= 0))
     }

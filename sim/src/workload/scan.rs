@@ -129,6 +129,7 @@ async fn fetch(
     let damage = fetched.damage;
     (shared.events)(ClientEvent::Read {
         reader: SCANNER,
+        served_by: None,
         purpose: Purpose::Final,
         partition: partition.clone(),
         fetch_offset: position,

@@ -100,7 +100,7 @@ async fn play(story: &Story) {
     story.runtime.sleep(Duration::from_millis(1500)).await;
     story.stop_broker(broker).await;
     let broker = story.start_broker().await;
-    story.oracle.healed();
+    story.oracle.healed(crate::oracle::Healing::Full);
     let deadline = story.runtime.now() + Duration::from_secs(20);
     while !story.oracle.converged() && story.runtime.now() < deadline {
         story.runtime.sleep(Duration::from_millis(50)).await;
