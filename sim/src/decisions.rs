@@ -215,6 +215,26 @@ impl Decisions {
         self.draw(stream, what, 0, 1) == 1
     }
 
+    /// A value that follows from what has happened rather than from chance: `value`, or in a replay what was recorded. So a
+    /// recording says by itself what was chosen.
+    ///
+    /// # Panics
+    /// Where the value is outside of `low..=high`.
+    pub fn settle(&self, stream: Stream, what: &'static str, (low, high): (u64, u64), value: u64) -> u64 {
+        assert!((low..=high).contains(&value), "{what}: {value} is outside of {low}..={high}");
+        {
+            let inner = &mut *self.lock();
+            if let Channel::Random { tape, .. } = inner.channel(stream) {
+                if let Some(tape) = tape {
+                    tape.push(what, low, high, value);
+                }
+                inner.drawn += 1;
+                return value;
+            }
+        }
+        self.draw(stream, what, low, high)
+    }
+
     /// A whole number from 1 to `most`, where `most` itself need not repeat: what is drawn, and recorded, is a share.
     ///
     /// # Panics
@@ -353,6 +373,17 @@ mod tests {
         let divergence = replay.divergence().expect("the range differs");
         assert_eq!((divergence.index, divergence.asked.low), (0, 5));
         assert_eq!(divergence.recorded.map(|site| site.high), Some(2));
+    }
+
+    #[test]
+    fn what_is_settled_is_recorded_and_takes_nothing_from_the_generator() {
+        let recorded = Decisions::random(5, true);
+        let plain = Decisions::random(5, false).draw(Stream::FaultPlan, "victim", 0, 999);
+        assert_eq!(recorded.settle(Stream::FaultPlan, "machine", (0, 5), 3), 3);
+        assert_eq!(recorded.draw(Stream::FaultPlan, "victim", 0, 999), plain);
+        let replay = Decisions::replay(recorded.tape());
+        assert_eq!(replay.settle(Stream::FaultPlan, "machine", (0, 5), 1), 3, "the recording decides");
+        assert_eq!((replay.draw(Stream::FaultPlan, "victim", 0, 999), replay.divergence()), (plain, None));
     }
 
     #[test]

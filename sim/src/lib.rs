@@ -29,6 +29,8 @@ pub mod faults;
 #[cfg(madsim)]
 pub mod oracle;
 #[cfg(madsim)]
+pub mod profile;
+#[cfg(madsim)]
 pub mod report;
 #[cfg(madsim)]
 pub mod repro;

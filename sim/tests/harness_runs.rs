@@ -101,3 +101,34 @@ fn a_changed_schedule_is_told_by_the_first_event_that_differs() {
     assert_ne!(difference.expected, difference.found);
     assert_eq!(difference.before.len(), 5);
 }
+
+#[test]
+fn a_fault_that_is_aimed_at_a_role_finds_its_machine_and_the_recording_says_which() {
+    let text = r#"
+name = "example"
+description = "The leader of everything, the only broker, dies."
+[phases]
+safety = "10s"
+heal = "2s"
+liveness = "10s"
+[faults.crash]
+per_minute = 30
+target = "leader"
+duration = "200ms..500ms"
+[faults.pause]
+per_minute = 12
+target = "controller"
+duration = "200ms..500ms"
+"#;
+    let input = |record| {
+        let scenario = Scenario::parse("example.toml", text).expect("it is right");
+        let (config, plan) = scenario.draw(5);
+        RunInput { seed: 5, scheduler_seed: 5, config, plan, decisions: DecisionSource::Seed { record } }
+    };
+    let recorded = run(input(true), Watch::Keep);
+    assert_eq!(recorded.failure, None);
+    assert!(recorded.faults.get(&sillon_sim::faults::FaultKind::Crash).is_some_and(|count| *count > 1));
+    let bundle = Bundle { scenario_text: text.into(), ..bundle(input(true), &recorded) };
+    let (replayed, _) = replay(&bundle);
+    assert_eq!((replayed.hash, replayed.divergence), (recorded.hash, None));
+}

@@ -371,3 +371,54 @@ fn a_tap_sees_what_is_sent_and_what_arrives() {
         assert!(world.decisions().draw(Stream::FaultPlan, "any", 0, 9) < 10);
     });
 }
+
+#[test]
+fn what_listens_on_loopback_is_reached_by_its_own_machine_alone_and_through_every_partition() {
+    let notes = in_world(|world, notes| async move {
+        let of_server = notes.clone();
+        let server = run_on(&world, "server", move |runtime| {
+            let notes = of_server.clone();
+            async move {
+                let inside = runtime.listen(([127, 0, 0, 1], 2181).into()).await.expect("the port is free");
+                let outside = runtime.listen(everywhere()).await.expect("it is another port");
+                let _outside = outside;
+                runtime.spawn("inside", async move {
+                    let mut stream = inside.accept().await.expect("it lives");
+                    let mut byte = [0; 1];
+                    while stream.read_exact(&mut byte).await.is_ok() && stream.write_all(&byte).await.is_ok()
+                    {
+                    }
+                });
+                let mut stream = runtime.connect("127.0.0.1", 2181).await.expect("it listens");
+                for _ in 0..3 {
+                    runtime.sleep(seconds(4)).await;
+                    let mut byte = [7; 1];
+                    stream.write_all(&byte).await.expect("connected");
+                    stream.read_exact(&mut byte).await.expect("answered");
+                    notes.add(format!("an answer after {} s", second_of_now()));
+                }
+            }
+        });
+        let of_client = notes.clone();
+        let client = run_on(&world, "client", move |runtime| {
+            let notes = of_client.clone();
+            async move {
+                runtime.sleep(seconds(1)).await;
+                let Err(error) = runtime.connect("server", 2181).await else {
+                    panic!("it is not for others")
+                };
+                notes.add(format!("from elsewhere: {:?}", error.kind()));
+            }
+        });
+        sleep(seconds(2)).await;
+        world.network().partition(&[server], &[client]);
+        sleep(seconds(12)).await;
+    });
+    let expected = [
+        "from elsewhere: ConnectionRefused",
+        "an answer after 4 s",
+        "an answer after 8 s",
+        "an answer after 12 s",
+    ];
+    assert_eq!(notes, expected);
+}

@@ -101,6 +101,10 @@ fn faults() {
     println!(
         "\nAt a time:      [[script]]\n                at = \"3s\"\n                fault = \"power-loss\"\n                node = 0              # or \"c1\", a member of an ensemble"
     );
+    println!(
+        "\nOn whoever does something then (leader, follower, controller, coordinator-leader, any): target = \"leader\" at a \
+         rate, node = \"leader\"\nat a time. On all machines at once: machines = \"all\", \"brokers\" or \"members\"."
+    );
 }
 
 pub(super) fn check(arguments: &CheckArguments) -> Done {

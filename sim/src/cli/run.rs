@@ -45,6 +45,9 @@ pub(super) struct RunArguments {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
+    /// Show where the CPU time goes: executor, network, disk, oracle, brokers, coordinators, clients
+    #[arg(long)]
+    profile: bool,
     /// Show no progress bar
     #[arg(long)]
     no_progress: bool,
@@ -52,6 +55,9 @@ pub(super) struct RunArguments {
 
 pub(super) fn run(arguments: &RunArguments) -> Done {
     let mut scenarios = find::scenarios(&arguments.scenarios.scenarios)?;
+    if arguments.profile {
+        crate::profile::enable();
+    }
     for scenario in &mut scenarios {
         arguments.duration.apply(scenario)?;
     }

@@ -30,14 +30,26 @@ fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool 
     match step {
         Step::Kill => kill(world, cluster, node),
         Step::PowerFail => power_fail(world, cluster, node),
-        Step::Stop => world.status(id) == Status::Running && cluster.ask_to_stop(node),
+        Step::Stop => {
+            let asked = world.status(id) == Status::Running && cluster.ask_to_stop(node);
+            if asked {
+                cluster.judges.node_asked_to_stop(node);
+            }
+            asked
+        }
         Step::Start => start(world, cluster, node),
         Step::Pause => {
             let runs = world.status(id) == Status::Running;
             world.pause(id);
+            if runs {
+                cluster.judges.node_paused(node, true);
+            }
             runs
         }
         Step::Resume => {
+            if world.status(id) == Status::Paused {
+                cluster.judges.node_paused(node, false);
+            }
             world.resume(id);
             true
         }
@@ -90,6 +102,9 @@ fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool 
 /// Ends every fault on a machine, and has its server run.
 pub(super) fn heal(world: &Arc<World>, cluster: &Cluster, node: u32) {
     let id = NodeId(node);
+    if world.status(id) == Status::Paused {
+        cluster.judges.node_paused(node, false);
+    }
     world.resume(id);
     world.disk(id).set_faults(disk_without_faults(&cluster.config));
     reset_connections(world, id, 0);

@@ -3,10 +3,13 @@
 use super::{cluster::Cluster, disks::WorldDisks, ear::Ear};
 use crate::{
     oracle::{Contract, Oracle},
-    scenario::DrawnConfig,
+    scenario::{CLIENT_PORT, DrawnConfig},
     world::{Boot, NodeId, World, boot, now_ns},
 };
-use sillon_broker::{config::BrokerConfig, observe::Observers};
+use sillon_broker::{
+    config::{BrokerConfig, keys},
+    observe::Observers,
+};
 use sillon_runtime::Runtime;
 use std::{fmt::Write, sync::Arc};
 
@@ -63,6 +66,16 @@ fn properties(cluster: &Cluster, node: u32) -> String {
     set("listeners", &format!("PLAINTEXT://0.0.0.0:{PORT}"));
     set("advertised.listeners", &format!("PLAINTEXT://{}:{PORT}", cluster.machines.name(node)));
     set("log.dirs", LOG_DIRECTORY);
+    if let Some(rack) = cluster.config.racks.get(node as usize) {
+        set("broker.rack", rack);
+    }
+    // Without an ensemble a broker runs a coordinator of its own, inside its process.
+    let machines = cluster.machines;
+    if machines.members > 0 {
+        let member = |node| format!("{}:{CLIENT_PORT}", machines.name(node));
+        let members: Vec<String> = (machines.brokers..machines.count()).map(member).collect();
+        set("zookeeper.connect", &members.join(","));
+    }
     text
 }
 
@@ -74,7 +87,7 @@ fn contract(config: &DrawnConfig) -> Contract {
     let flush = value("flush.messages", "log.flush.interval.messages");
     let compression = value("compression.type", "compression.type");
     let timestamps = value("message.timestamp.type", "log.message.timestamp.type");
-    Contract {
+    let mut contract = Contract {
         log_directory: LOG_DIRECTORY.into(),
         flush_every_message: flush.as_deref() == Some("1"),
         stored_as_sent: compression.as_deref().is_none_or(|codec| codec == "producer")
@@ -82,5 +95,37 @@ fn contract(config: &DrawnConfig) -> Contract {
         produce_within_ns: config.liveness_ns / 2,
         catch_up_within_ns: config.liveness_ns,
         ..Contract::default()
+    };
+    if config.brokers > 1 {
+        promise_together(&mut contract, config, &value);
     }
+    contract
+}
+
+/// What several brokers promise together.
+fn promise_together(
+    contract: &mut Contract,
+    config: &DrawnConfig,
+    value: &dyn Fn(&str, &str) -> Option<String>,
+) {
+    const MILLISECOND: u64 = 1_000_000;
+    // Of the topic first, then of the broker; else what the broker takes by default.
+    let text = |name: &str| {
+        let default = keys::broker_key(name).map(|key| key.default.to_string());
+        value(name, name).or(default).unwrap_or_default()
+    };
+    let milliseconds = |name: &str, usual_ns: u64| {
+        text(name).parse::<u64>().map_or(usual_ns, |number| number.saturating_mul(MILLISECOND))
+    };
+    contract.brokers = config.brokers;
+    contract.replication_factor = config.topics.replication_factor as usize;
+    contract.min_insync_replicas = config.topics.min_insync_replicas as usize;
+    contract.unclean_election = text("unclean.leader.election.enable") == "true";
+    contract.follower_reads = !text("replica.selector.class").is_empty();
+    contract.replica_lag_ns = milliseconds("replica.lag.time.max.ms", contract.replica_lag_ns);
+    contract.replica_fetch_wait_ns =
+        milliseconds("replica.fetch.wait.max.ms", contract.replica_fetch_wait_ns);
+    contract.session_timeout_ns = milliseconds("zookeeper.session.timeout.ms", contract.session_timeout_ns);
+    let drift = config.clocks.iter().map(|clock| clock.drift_parts_per_million.unsigned_abs()).max();
+    contract.clock_drift_ppm = drift.unwrap_or(0);
 }

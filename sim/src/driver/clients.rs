@@ -2,6 +2,7 @@
 
 use super::{brokers::PORT, cluster::Cluster};
 use crate::{
+    profile::{self, Part},
     scenario::{CLIENT_PORT, DrawnConfig, DrawnEnsemble},
     workload::{Role, Shared, TopicPlan, coordinator, final_scan, roles, run},
     world::{NodeId, World, boot},
@@ -20,6 +21,8 @@ struct BrokerClients {
     shared: Arc<Shared>,
     producers: Vec<NodeId>,
     readers: Vec<NodeId>,
+    /// The operator, where there is one.
+    administrators: Vec<NodeId>,
     scanner: NodeId,
     scan: Scan,
 }
@@ -56,11 +59,19 @@ impl Clients {
 
     /// All but the scans begin.
     pub fn start(&self) {
-        let of_brokers =
-            self.of_brokers.iter().flat_map(|clients| clients.producers.iter().chain(&clients.readers));
+        let of_brokers = self.of_brokers.iter().flat_map(|clients| {
+            clients.producers.iter().chain(&clients.readers).chain(&clients.administrators)
+        });
         let of_ensemble = self.of_ensemble.iter().flat_map(|clients| &clients.clients);
         for client in of_brokers.chain(of_ensemble) {
             self.world.start(*client);
+        }
+    }
+
+    /// The operator begins nothing new.
+    pub fn stop_administering(&self) {
+        if let Some(clients) = &self.of_brokers {
+            clients.shared.stop_administering();
         }
     }
 
@@ -121,8 +132,10 @@ impl Clients {
 
     /// A client that has not ended.
     pub fn busy_client(&self) -> Option<NodeId> {
-        let reader = self.of_brokers.as_ref().and_then(|clients| self.busy(&clients.readers));
-        self.busy_producer().or(reader)
+        let of_brokers = self.of_brokers.as_ref();
+        let reader = of_brokers.and_then(|clients| self.busy(&clients.readers));
+        let operator = of_brokers.and_then(|clients| self.busy(&clients.administrators));
+        self.busy_producer().or(reader).or(operator)
     }
 
     fn busy(&self, clients: &[NodeId]) -> Option<NodeId> {
@@ -137,17 +150,20 @@ impl BrokerClients {
         let brokers = (0..config.brokers).map(|node| (cluster.machines.name(node), PORT)).collect();
         let events_news = cluster.news.clone();
         let events = Arc::new(move |event| {
+            let _counted = profile::within(Part::Oracle);
             oracle.client_event(event);
             if oracle.first_violation().is_some() {
                 events_news.notify_one();
             }
         });
-        let shared = Shared::new(config.workload.clone(), topics(config), brokers, events);
-        let (mut producers, mut readers) = (Vec::new(), Vec::new());
-        for role in roles(&config.workload) {
+        let what = (config.workload.clone(), config.admin.clone());
+        let shared = Shared::new(what, topics(config), brokers, config.racks.clone(), events);
+        let (mut producers, mut readers, mut administrators) = (Vec::new(), Vec::new(), Vec::new());
+        for role in roles(&config.workload, &config.admin) {
             let (list, name) = match role {
                 Role::Producer(client) => (&mut producers, format!("producer-{client}")),
                 Role::Reader(client) => (&mut readers, format!("reader-{client}")),
+                Role::Admin(client) => (&mut administrators, format!("admin-{client}")),
             };
             let (shared, decisions) = (shared.clone(), world.decisions().clone());
             let program = boot(move |runtime| run(runtime, role, shared.clone(), decisions.clone()));
@@ -163,12 +179,15 @@ impl BrokerClients {
             }
         });
         let scanner = world.add_node("scanner", program);
-        Some(BrokerClients { shared, producers, readers, scanner, scan })
+        Some(BrokerClients { shared, producers, readers, administrators, scanner, scan })
     }
 }
 
 impl SessionClients {
     fn new(world: &Arc<World>, cluster: &Arc<Cluster>, ensemble: &DrawnEnsemble) -> Option<SessionClients> {
+        if ensemble.sessions.clients == 0 {
+            return None;
+        }
         let oracle = cluster.judges.ensemble.clone()?;
         let machines = cluster.machines;
         let members = (machines.brokers..machines.count())
@@ -177,6 +196,7 @@ impl SessionClients {
         let news = cluster.news.clone();
         let of_world = Arc::downgrade(world);
         let events = Arc::new(move |event| {
+            let _counted = profile::within(Part::Oracle);
             if let Some(world) = of_world.upgrade() {
                 super::session_trace::trace(&world, &event);
             }
@@ -188,7 +208,7 @@ impl SessionClients {
         // Streams of decisions are numbered over all clients of a run.
         let first_stream = match machines.brokers {
             0 => 0,
-            _ => cluster.config.workload.producers + cluster.config.workload.readers,
+            _ => roles(&cluster.config.workload, &cluster.config.admin).len() as u32,
         };
         let shared = coordinator::Shared::new(ensemble.sessions.clone(), members, first_stream, events);
         let client = |number: u32| {
@@ -216,11 +236,15 @@ fn topics(config: &DrawnConfig) -> Vec<TopicPlan> {
     let topics = &config.topics;
     let mut properties = topics.properties.clone();
     properties.insert("min.insync.replicas".to_string(), topics.min_insync_replicas.to_string());
-    (0..topics.count)
-        .map(|number| TopicPlan {
-            name: format!("sim-{number}"),
-            partitions: i32::try_from(topics.partitions).expect("a checked scenario has few partitions"),
-            properties: properties.clone(),
-        })
-        .collect()
+    let small = "a checked scenario has few partitions and replicas";
+    let plan = |name| TopicPlan {
+        name,
+        partitions: i32::try_from(topics.partitions).expect(small),
+        replication_factor: i16::try_from(topics.replication_factor).expect(small),
+        comes_and_goes: false,
+        properties: properties.clone(),
+    };
+    let mut all: Vec<TopicPlan> = (0..topics.count).map(|number| plan(format!("sim-{number}"))).collect();
+    all.extend(config.admin.topics_beside(&plan(String::new())));
+    all
 }

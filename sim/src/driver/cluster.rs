@@ -5,6 +5,7 @@ use super::{brokers, conditions::MembersWorld, file_faults, judges::Judges, memb
 use crate::{
     faults::{Machines, PlannedFault},
     oracle::Stop,
+    profile::Part,
     scenario::DrawnConfig,
     world::{DiskFaults, LinkProfile, NetworkConfig, NodeId, Retention, World, WorldConfig, now_ns},
 };
@@ -63,6 +64,8 @@ impl Cluster {
             };
             let node = world.add_node(&machines.name(index), program);
             assert_eq!(node, NodeId(index), "servers are the first machines");
+            let part = if machines.is_member(index) { Part::Coordinators } else { Part::Brokers };
+            world.set_part(node, part);
             if clock.wall_offset_ns != 0 {
                 world.jump_wall_clock(node, clock.wall_offset_ns / 1_000_000);
             }

@@ -57,7 +57,7 @@ impl MembersWorld {
     }
 
     /// The one that leads in the newest term.
-    fn leader(&self) -> Option<u32> {
+    pub fn leader(&self) -> Option<u32> {
         self.leaders().iter().max_by_key(|(_, term)| **term).map(|(node, _)| *node)
     }
 

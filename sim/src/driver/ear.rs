@@ -1,7 +1,10 @@
 //! What a broker tells: into the trace and to the oracle, as long as its process lives. Owns the words of the trace.
 
 use super::{file_faults, judges::Judges};
-use crate::world::{NodeId, World};
+use crate::{
+    profile::{self, Part},
+    world::{NodeId, World},
+};
 use sillon_broker::{
     observe::{Observation, Observer},
     types::{BrokerId, TopicPartition},
@@ -23,11 +26,13 @@ pub(super) struct Ear {
 impl Observer for Ear {
     fn observe(&self, observation: Observation<'_>) {
         let Some(world) = self.world.upgrade() else { return };
+        let _counted = profile::within(Part::Oracle);
         // What a dead process's tasks still do while they are dropped is nothing that happened.
         if world.incarnations(self.node) != self.incarnation || !world.status(self.node).is_alive() {
             return;
         }
         trace(&world, self.node, &observation);
+        self.judges.roles.heard(self.node.0, &observation);
         file_faults::tell(&world, &self.judges);
         self.inner.observe(observation);
         if self.judges.first_violation().is_some() {

@@ -1,14 +1,16 @@
 //! The judges of a run: the oracle of the brokers, that of the ensemble, or both, behind one door. Owns who is told what;
 //! judges nothing.
 
-use super::conditions::MembersWorld;
+use super::{conditions::MembersWorld, roles::Roles};
 use crate::{
     faults::Machines,
     oracle::{
-        DiskFault, Invariant, Oracle, Statistics, Stop, Violation,
+        DiskFault, Healing, Invariant, Oracle, Statistics, Stop, Violation,
         coordinator::{CoordinatorOracle, CoordinatorStatistics},
     },
+    profile::{self, Part},
 };
+use sillon_coordinator::observe::Observation as MemberObservation;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -20,6 +22,7 @@ pub(super) struct Judges {
     pub brokers: Option<Arc<Oracle>>,
     pub ensemble: Option<Arc<CoordinatorOracle>>,
     pub members_world: Arc<MembersWorld>,
+    pub roles: Roles,
     disks: Mutex<BTreeMap<u32, DiskRecord>>,
 }
 
@@ -39,7 +42,14 @@ impl Judges {
         ensemble: Option<Arc<CoordinatorOracle>>,
         members_world: Arc<MembersWorld>,
     ) -> Arc<Judges> {
-        Arc::new(Judges { machines, brokers, ensemble, members_world, disks: Mutex::default() })
+        Arc::new(Judges {
+            machines,
+            brokers,
+            ensemble,
+            members_world,
+            roles: Roles::default(),
+            disks: Mutex::default(),
+        })
     }
 
     fn disks(&self) -> MutexGuard<'_, BTreeMap<u32, DiskRecord>> {
@@ -67,11 +77,43 @@ impl Judges {
 
     /// A process is about to start, with the disk as it is now.
     pub fn node_starting(&self, node: u32) {
+        let _counted = profile::within(Part::Oracle);
         self.disks().entry(node).or_default().failed = false;
         match self.of(node) {
             (Some(oracle), _) => oracle.node_starting(node),
             (_, Some(oracle)) => oracle.node_starting(node),
             (None, None) => {}
+        }
+    }
+
+    /// A process stands still, or goes on.
+    pub fn node_paused(&self, node: u32, paused: bool) {
+        if let (Some(oracle), _) = self.of(node) {
+            oracle.node_paused(node, paused);
+        }
+    }
+
+    /// A process was asked to stop in a controlled way.
+    pub fn node_asked_to_stop(&self, node: u32) {
+        if let (Some(oracle), _) = self.of(node) {
+            oracle.node_asked_to_stop(node);
+        }
+    }
+
+    /// A member tells a fact: the brokers' oracle learns the truth about partitions from what it applies.
+    pub fn member_observation(&self, node: u32, observation: &MemberObservation<'_>) {
+        if let Some(oracle) = &self.ensemble {
+            oracle.member_observation(node, observation);
+        }
+        if let Some(oracle) = &self.brokers {
+            oracle.member_observation(observation);
+        }
+    }
+
+    /// No fault is on, or some is.
+    pub fn calm(&self, calm: bool) {
+        if let Some(oracle) = &self.brokers {
+            oracle.calm(calm);
         }
     }
 
@@ -106,15 +148,16 @@ impl Judges {
 
     /// Time has passed.
     pub fn look(&self) {
+        let _counted = profile::within(Part::Oracle);
         if let Some(oracle) = &self.ensemble {
             oracle.check_liveness();
         }
     }
 
-    /// The faults are over and every machine runs.
-    pub fn healed(&self) {
+    /// The faults are over, for all machines or for some.
+    pub fn healed(&self, healing: &Healing) {
         if let Some(oracle) = &self.brokers {
-            oracle.healed();
+            oracle.healed(healing.clone());
         }
         if let Some(oracle) = &self.ensemble {
             oracle.healed();
@@ -123,6 +166,7 @@ impl Judges {
 
     /// Looks whether a deadline since healing has passed.
     pub fn check_liveness(&self) {
+        let _counted = profile::within(Part::Oracle);
         if let Some(oracle) = &self.brokers {
             oracle.check_liveness();
         }
@@ -136,6 +180,7 @@ impl Judges {
 
     /// The run is over.
     pub fn finish(&self) {
+        let _counted = profile::within(Part::Oracle);
         if let Some(oracle) = &self.brokers {
             oracle.finish();
         }

@@ -5,6 +5,7 @@ use super::{cluster::Cluster, conditions::MembersWorld, file_faults, judges::Jud
 use crate::{
     faults::{Fault, PlannedFault},
     oracle::coordinator::{CoordinatorContract, CoordinatorOracle},
+    profile::{self, Part},
     scenario::{DrawnConfig, DrawnEnsemble},
     world::{Boot, NodeId, World, boot, now_ns},
 };
@@ -75,14 +76,12 @@ pub(super) fn program(cluster: &Arc<Cluster>, ensemble: &DrawnEnsemble, node: u3
 
 async fn serve(cluster: &Cluster, node: u32, runtime: Runtime, config: CoordinatorConfig) {
     let Some(world) = cluster.world.upgrade() else { return };
-    let Some(oracle) = cluster.judges.ensemble.clone() else { return };
     let asked = cluster.begin(node);
     let ear = Ear {
         world: cluster.world.clone(),
         node: NodeId(node),
         incarnation: world.incarnations(NodeId(node)),
         judges: cluster.judges.clone(),
-        oracle,
         violated: cluster.news.clone(),
     };
     drop(world);
@@ -96,7 +95,6 @@ struct Ear {
     node: NodeId,
     incarnation: u64,
     judges: Arc<Judges>,
-    oracle: Arc<CoordinatorOracle>,
     /// Told when the oracle has found something.
     violated: Arc<Notify>,
 }
@@ -104,6 +102,7 @@ struct Ear {
 impl Observer for Ear {
     fn observe(&self, observation: Observation<'_>) {
         let Some(world) = self.world.upgrade() else { return };
+        let _counted = profile::within(Part::Oracle);
         // What a dead process's tasks still do while they are dropped is nothing that happened.
         if world.incarnations(self.node) != self.incarnation || !world.status(self.node).is_alive() {
             return;
@@ -111,8 +110,8 @@ impl Observer for Ear {
         trace(&world, self.node, &observation);
         self.judges.members_world.heard(self.node.0, &observation);
         file_faults::tell(&world, &self.judges);
-        self.oracle.member_observation(self.node.0, &observation);
-        if self.oracle.first_violation().is_some() {
+        self.judges.member_observation(self.node.0, &observation);
+        if self.judges.first_violation().is_some() {
             self.violated.notify_one();
         }
     }

@@ -6,6 +6,7 @@
 //!            cluster   servers: start, exit     brokers, members   what each is made of and tells (ear)
 //!            agenda    what happens when          act   carries out one step
 //!            clients   the workload             judges             who is told what
+//!            roles     who leads, follows, is controller    core      what alone is healed, where not everything is
 //!            phases    safety ─► heal ─► liveness ─► final check
 //!      └─► RunOutcome (hash, counts, verdict; tape and events where asked for)
 //! ```
@@ -18,12 +19,14 @@ mod brokers;
 mod clients;
 mod cluster;
 mod conditions;
+mod core;
 mod disks;
 mod ear;
 mod file_faults;
 mod judges;
 mod members;
 mod phases;
+mod roles;
 mod session_trace;
 mod split;
 
@@ -31,6 +34,7 @@ use crate::{
     decisions::{Decisions, Divergence, Tape},
     faults::{FaultKind, PlannedFault},
     oracle::{Invariant, Statistics, Violation, coordinator::CoordinatorStatistics},
+    profile::{self, Profile},
     scenario::DrawnConfig,
     world::{self, Event, Retention, Sink, World, now_ns, run_seeded},
 };
@@ -167,6 +171,8 @@ pub struct RunOutcome {
     pub simulated_ns: u64,
     /// CPU time of the run's thread, in nanoseconds.
     pub cpu_ns: u64,
+    /// Where it went, where somebody counted.
+    pub profile: Profile,
     /// The plan's faults that struck, by kind.
     pub faults: BTreeMap<FaultKind, u64>,
     /// What that did to machines, disks and network, by the world's own count.
@@ -199,6 +205,7 @@ pub fn run(input: RunInput, watch: Watch) -> RunOutcome {
         events: 0,
         simulated_ns: 0,
         cpu_ns: 0,
+        profile: Profile::default(),
         faults: BTreeMap::new(),
         effects: BTreeMap::new(),
         evaluations: BTreeMap::new(),
@@ -214,6 +221,7 @@ pub fn run(input: RunInput, watch: Watch) -> RunOutcome {
 
 async fn whole_run(input: RunInput, watch: Watch) -> RunOutcome {
     let cpu_before_ns = thread_cpu_ns();
+    profile::begin();
     let decisions = Arc::new(match input.decisions {
         DecisionSource::Seed { record } => Decisions::random(input.seed, record),
         DecisionSource::Tape(tape) => Decisions::replay(tape),
@@ -225,12 +233,14 @@ async fn whole_run(input: RunInput, watch: Watch) -> RunOutcome {
     }
     let finished = phases::run(&world, &input.config, &input.plan).await;
     let trace = world.trace();
+    let cpu_ns = thread_cpu_ns() - cpu_before_ns;
     RunOutcome {
         seed: input.seed,
         hash: trace.chain(),
         events: trace.count(),
         simulated_ns: now_ns(),
-        cpu_ns: thread_cpu_ns() - cpu_before_ns,
+        cpu_ns,
+        profile: profile::end(cpu_ns),
         faults: finished.faults,
         effects: world.fault_counts(),
         evaluations: finished.judges.evaluations(),
@@ -245,7 +255,7 @@ async fn whole_run(input: RunInput, watch: Watch) -> RunOutcome {
 }
 
 /// CPU time of this thread, by getrusage(2): madsim answers clock_gettime(2) with simulated time, but not this.
-fn thread_cpu_ns() -> u64 {
+pub(crate) fn thread_cpu_ns() -> u64 {
     // SAFETY: the structure is plain numbers, for which zeros are a value, and the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();

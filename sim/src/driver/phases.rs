@@ -2,16 +2,17 @@
 
 use super::{
     Failure,
-    act::{carry_out, heal},
-    agenda::{Agenda, Due},
+    act::carry_out,
+    agenda::{Agenda, Due, Entry},
     clients::{Clients, Unreadable},
     cluster::{Cluster, Exit},
-    file_faults,
+    core, file_faults,
     judges::Judges,
 };
 use crate::{
+    decisions::Stream,
     faults::{FaultKind, PlannedFault, Step},
-    oracle::Invariant,
+    oracle::{Healing, Invariant},
     scenario::DrawnConfig,
     world::{self, NodeId, Status, World, now_ns, sleep_until_ns},
 };
@@ -45,8 +46,15 @@ pub(super) struct Finished {
 pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Finished {
     let cluster = Cluster::new(world, config, plan);
     let clients = Clients::new(world, &cluster);
-    let mut director =
-        Director { world, cluster, agenda: Agenda::default(), faults: BTreeMap::new(), stopping: false };
+    let mut director = Director {
+        world,
+        cluster,
+        agenda: Agenda::default(),
+        faults: BTreeMap::new(),
+        healing: Healing::Full,
+        calm: false,
+        stopping: false,
+    };
     let failure = director.all_phases(&clients, plan).await.err();
     if let Some(failure) = &failure {
         // Part of the trace, so that a replay compares it too.
@@ -60,6 +68,10 @@ struct Director<'a> {
     cluster: Arc<Cluster>,
     agenda: Agenda,
     faults: BTreeMap<FaultKind, u64>,
+    /// What is whole since the faults are over.
+    healing: Healing,
+    /// No fault is on, as the judges were told.
+    calm: bool,
     /// All faults are over, and servers have been asked to stop for good.
     stopping: bool,
 }
@@ -75,20 +87,20 @@ impl Director<'_> {
             self.cluster.start(self.world, node);
         }
         clients.start();
+        self.tell_calm();
         let start_ns = now_ns();
         self.agenda = Agenda::of_plan(plan, start_ns);
         self.until(start_ns + config.safety_ns, |_| false).await?;
 
         self.enter("heal");
         self.agenda.clear();
-        self.world.network().mend_all();
-        for node in 0..servers {
-            heal(self.world, &self.cluster, node);
-        }
+        clients.stop_administering();
+        self.healing = core::heal(self.world, &self.cluster);
+        self.tell_calm();
         self.until(now_ns() + config.heal_ns, |_| false).await?;
 
         self.enter("liveness");
-        self.cluster.judges.healed();
+        self.cluster.judges.healed(&self.healing);
         // Whether an ensemble comes to rest shows only in the long run.
         let least_ns = if config.ensemble.is_some() { config.liveness_ns } else { LIVENESS_LEAST_NS };
         let (least_ns, most_ns) = (now_ns() + least_ns, now_ns() + config.liveness_ns + SECOND);
@@ -128,16 +140,26 @@ impl Director<'_> {
         self.look()
     }
 
+    /// What was left broken is killed; the rest stops as it should, the brokers first: they still need the ensemble.
     async fn stop_servers(&mut self) -> Passed {
         self.stopping = true;
-        let servers = self.cluster.machines.count();
-        for node in 0..servers {
-            carry_out(self.world, &self.cluster, node, Step::Stop);
+        let machines = self.cluster.machines;
+        for node in (0..machines.count()).filter(|node| !self.healing.holds(*node)) {
+            carry_out(self.world, &self.cluster, node, Step::Kill);
         }
-        let world = self.world.clone();
-        let stopped = move |_: &Judges| (0..servers).all(|node| !world.status(NodeId(node)).is_alive());
+        self.stop_all(0..machines.brokers).await?;
+        self.stop_all(machines.brokers..machines.count()).await
+    }
+
+    async fn stop_all(&mut self, nodes: std::ops::Range<u32>) -> Passed {
+        let nodes: Vec<u32> = nodes.filter(|node| self.healing.holds(*node)).collect();
+        for node in &nodes {
+            carry_out(self.world, &self.cluster, *node, Step::Stop);
+        }
+        let (world, all) = (self.world.clone(), nodes.clone());
+        let stopped = move |_: &Judges| all.iter().all(|node| !world.status(NodeId(*node)).is_alive());
         self.until(now_ns() + STOP_LIMIT_NS, stopped).await?;
-        match (0..servers).find(|node| self.world.status(NodeId(*node)) != Status::Exited) {
+        match nodes.into_iter().find(|node| self.world.status(NodeId(*node)) != Status::Exited) {
             None => Ok(()),
             Some(node) => {
                 let text = format!("has not stopped {} s after it was asked to", STOP_LIMIT_NS / SECOND);
@@ -193,8 +215,11 @@ impl Director<'_> {
         let news = self.cluster.news.clone();
         loop {
             self.cluster.judges.look();
-            while let Some(due) = self.agenda.take_due(now_ns()) {
-                self.carry_out(due);
+            while let Some(entry) = self.agenda.take_due(now_ns()) {
+                match entry {
+                    Entry::Act(due) => self.carry_out(due),
+                    Entry::Find(planned) => self.find(&planned),
+                }
             }
             self.look()?;
             if now_ns() >= end_ns || done(&self.cluster.judges) {
@@ -209,8 +234,31 @@ impl Director<'_> {
         }
     }
 
+    /// Tells whether any fault is on, where that has changed.
+    fn tell_calm(&mut self) {
+        let calm = core::is_whole(self.world, &self.cluster, &self.healing);
+        if std::mem::replace(&mut self.calm, calm) != calm {
+            self.cluster.judges.calm(calm);
+        }
+    }
+
+    /// A fault finds its machine. Which it is goes onto the tape, so that a recording says it by itself.
+    fn find(&mut self, planned: &PlannedFault) {
+        let Some(aim) = planned.aim else { return };
+        let (judges, servers) = (&self.cluster.judges, self.cluster.machines.count());
+        let found = judges.roles.find(self.world, aim, judges.members_world.leader(), servers);
+        // Nobody is the number after the last.
+        let (nobody, range) = (u64::from(servers), (0, u64::from(servers)));
+        let settled = found.map_or(nobody, u64::from);
+        let node = self.world.decisions().settle(Stream::FaultPlan, aim.role.name(), range, settled);
+        if node < nobody {
+            self.agenda.add_fault(now_ns(), node as u32, planned);
+        }
+    }
+
     fn carry_out(&mut self, due: Due) {
         let struck = carry_out(self.world, &self.cluster, due.node, due.step);
+        self.tell_calm();
         if let Some(kind) = due.strikes.filter(|_| struck) {
             *self.faults.entry(kind).or_default() += 1;
         }
@@ -236,6 +284,7 @@ impl Director<'_> {
     }
 
     fn exited(&mut self, exit: Exit) -> Passed {
+        self.tell_calm();
         let Exit { node, at_ns, asked, error } = exit;
         let is_member = self.cluster.machines.is_member(node);
         match error {
@@ -248,6 +297,7 @@ impl Director<'_> {
                 Err(self.server_failed(node, at_ns, text))
             }
             // Whether a server may fail for long is judged by what clients see once all is healed.
+            Some(_) if !self.healing.holds(node) => Ok(()),
             Some(_) => {
                 let due = Due { node, step: Step::Start, strikes: None };
                 self.agenda.add(at_ns + RESTART_DELAY_NS, due);

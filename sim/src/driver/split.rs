@@ -1,7 +1,7 @@
 //! Partitions between halves: who is on which side, and which ways are cut. Owns that choice; the network carries it out.
 
 use crate::{
-    faults::{Direction, Draws, Machines, Shape},
+    faults::{Direction, Draws, Machines, Shape, Target},
     world::NodeId,
 };
 
@@ -20,7 +20,10 @@ pub(super) fn blocked_ways(
     (shape, pick): (Shape, u64),
     direction: Direction,
 ) -> Vec<(NodeId, NodeId)> {
-    let sides = sides(nodes, machines, pivot, (shape, pick));
+    let sides = match group(machines, shape) {
+        Some(far) => cut_off(nodes, far, pivot),
+        None => sides(nodes, machines, pivot, (shape, pick)),
+    };
     let on =
         |side: Side| nodes.iter().zip(&sides).filter(move |(_, own)| **own == side).map(|(node, _)| *node);
     let mut ways = Vec::new();
@@ -37,6 +40,25 @@ pub(super) fn blocked_ways(
     ways
 }
 
+/// The machines that a shape cuts one machine off from, where it is a matter of what they are.
+fn group(machines: Machines, shape: Shape) -> Option<std::ops::Range<u32>> {
+    match shape {
+        Shape::FromBrokers => Some(machines.of(Target::Brokers)),
+        Shape::FromMembers => Some(machines.of(Target::Members)),
+        Shape::Isolate | Shape::Halves | Shape::Bridge => None,
+    }
+}
+
+/// One machine against others; nobody else notices.
+fn cut_off(nodes: &[NodeId], far: std::ops::Range<u32>, pivot: u32) -> Vec<Side> {
+    let side = |node: &NodeId| match node.0 {
+        own if own == pivot => Side::Near,
+        server if far.contains(&server) => Side::Far,
+        _ => Side::Both,
+    };
+    nodes.iter().map(side).collect()
+}
+
 fn sides(nodes: &[NodeId], machines: Machines, pivot: u32, (shape, pick): (Shape, u64)) -> Vec<Side> {
     let mut draws = Draws::new(pick, "halves");
     let mut others: Vec<u32> = (0..machines.count()).filter(|server| *server != pivot).collect();
@@ -49,6 +71,7 @@ fn sides(nodes: &[NodeId], machines: Machines, pivot: u32, (shape, pick): (Shape
         Shape::Isolate => 0,
         Shape::Halves => ((others.len() + 1 + odd) / 2).saturating_sub(1),
         Shape::Bridge => (others.len() + odd) / 2,
+        Shape::FromBrokers | Shape::FromMembers => 0,
     };
     let near = &others[..beside_pivot.min(others.len())];
     let side = |node: &NodeId| match node.0 {
@@ -100,5 +123,22 @@ mod tests {
         let blocked = blocked_ways(&nodes(), FIVE, 1, (Shape::Halves, 3), Direction::In);
         assert!(!blocked.is_empty());
         assert!(blocked.iter().any(|(_, to)| to.0 == 1) && !blocked.iter().any(|(from, _)| from.0 == 1));
+    }
+
+    #[test]
+    fn a_broker_cut_off_from_the_brokers_still_reaches_the_ensemble_and_the_clients() {
+        let cluster = Machines { brokers: 3, members: 3 };
+        let blocked = |shape| blocked_ways(&nodes(), cluster, 1, (shape, 0), Direction::Both);
+        let reached = |shape| {
+            let mut others: Vec<u32> = blocked(shape).iter().map(|(from, to)| from.0.max(to.0)).collect();
+            others.extend(blocked(shape).iter().map(|(from, to)| from.0.min(to.0)));
+            others.sort_unstable();
+            others.dedup();
+            others
+        };
+        assert_eq!(reached(Shape::FromBrokers), [0, 1, 2]);
+        assert_eq!(reached(Shape::FromMembers), [1, 3, 4, 5]);
+        let one_way = blocked_ways(&nodes(), cluster, 1, (Shape::FromMembers, 0), Direction::Out);
+        assert!(one_way.iter().all(|(from, _)| from.0 == 1));
     }
 }

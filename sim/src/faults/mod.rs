@@ -10,6 +10,7 @@
 //! Owns the plan. Never draws while a run is under way: what the world decides in detail (which unsynced bytes
 //! a power loss spares) is the world's own, recorded in its decision tapes.
 
+mod aim;
 mod bit_rot;
 mod boot_loop;
 mod clock_drift;
@@ -33,6 +34,7 @@ mod sync_failure;
 mod torn_write;
 mod write_error;
 
+pub use aim::{Aim, ServerRole};
 pub use draws::Draws;
 pub use machines::{Machines, Target};
 pub use plan::{PlannedFault, draw_plan};
@@ -64,6 +66,12 @@ pub enum Shape {
     Halves,
     /// As halves, but the machine reaches both.
     Bridge,
+    /// Between the machine and all brokers. It still reaches the coordinator and the clients.
+    #[serde(rename = "from-brokers")]
+    FromBrokers,
+    /// Between the machine and all members of the ensemble. It still reaches the brokers and the clients.
+    #[serde(rename = "from-coordinators")]
+    FromMembers,
 }
 
 impl fmt::Display for Shape {
@@ -72,6 +80,8 @@ impl fmt::Display for Shape {
             Shape::Isolate => "isolate",
             Shape::Halves => "halves",
             Shape::Bridge => "bridge",
+            Shape::FromBrokers => "from-brokers",
+            Shape::FromMembers => "from-coordinators",
         })
     }
 }
@@ -86,8 +96,17 @@ pub enum ShapeChoice {
     Halves,
     /// See [`Shape::Bridge`].
     Bridge,
-    /// Any of them.
+    /// See [`Shape::FromBrokers`].
+    #[serde(rename = "from-brokers")]
+    FromBrokers,
+    /// See [`Shape::FromMembers`].
+    #[serde(rename = "from-coordinators")]
+    FromMembers,
+    /// Isolate, halves or bridge.
     Any,
+    /// Any of them all.
+    #[serde(rename = "any-in-cluster")]
+    AnyInCluster,
 }
 
 impl fmt::Display for Direction {
@@ -445,6 +464,10 @@ pub struct FaultRate {
     pub per_minute: f64,
     /// Where.
     pub on: Target,
+    /// What the machine does that is hit, where that decides; else any of `on`.
+    pub role: Option<ServerRole>,
+    /// Each machine of `on` is hit, at the same time.
+    pub all_at_once: bool,
     /// What its parameters are drawn from.
     pub ranges: Ranges,
 }
@@ -454,12 +477,36 @@ pub struct FaultRate {
 pub struct ScriptedFault {
     /// When, in nanoseconds from the start of the safety phase.
     pub at_ns: u64,
-    /// The machine.
-    pub node: u32,
+    /// The machines.
+    pub place: Place,
     /// What strikes.
     pub kind: FaultKind,
     /// What its parameters are drawn from.
     pub ranges: Ranges,
+}
+
+/// Where a step of a script strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// On this machine.
+    Machine(u32),
+    /// On a machine that does this then.
+    Role(ServerRole),
+    /// On all of these, at the same time.
+    All(Target),
+}
+
+impl FaultKind {
+    /// Whether a strike is one fault on one machine: only such a kind can be aimed at a role, or hit all machines at once.
+    pub fn is_single(self) -> bool {
+        self.entry().consists_of.is_empty()
+    }
+}
+
+/// A fault with the parameters that its kind has by default, for tests.
+#[cfg(test)]
+pub(crate) fn some_fault(kind: FaultKind, draws: &mut Draws) -> Fault {
+    (kind.entry().draw)(&Ranges::defaults(kind), draws)[0].1
 }
 
 #[cfg(test)]

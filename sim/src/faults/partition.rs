@@ -13,7 +13,8 @@ pub(super) const ENTRY: KindEntry = KindEntry {
         (
             Parameter::Shape,
             "isolate",
-            "isolate, halves, bridge (the machine reaches both halves), or any of these",
+            "isolate, halves, bridge (the machine reaches both halves), any of these; from-brokers, from-coordinators, or \
+             any-in-cluster",
         ),
     ],
     draw,
@@ -54,7 +55,16 @@ fn draw(ranges: &Ranges, draws: &mut Draws) -> Vec<(u64, Fault)> {
         ShapeChoice::Isolate => Shape::Isolate,
         ShapeChoice::Halves => Shape::Halves,
         ShapeChoice::Bridge => Shape::Bridge,
+        ShapeChoice::FromBrokers => Shape::FromBrokers,
+        ShapeChoice::FromMembers => Shape::FromMembers,
         ShapeChoice::Any => *draws.choose(&[Shape::Isolate, Shape::Halves, Shape::Bridge]),
+        ShapeChoice::AnyInCluster => *draws.choose(&[
+            Shape::Isolate,
+            Shape::Halves,
+            Shape::Bridge,
+            Shape::FromBrokers,
+            Shape::FromMembers,
+        ]),
     };
     let shape = (shape != Shape::Isolate).then(|| (shape, draws.bits()));
     vec![(0, Fault::Partition(Partition { direction, duration_ns, shape }))]

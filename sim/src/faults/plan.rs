@@ -1,6 +1,8 @@
 //! Draws the plan of a run: every fault with its time, before anything runs.
 
-use super::{Draws, Fault, FaultKind, FaultRate, Machines, Ranges, ScriptedFault, Target};
+use super::{
+    Aim, Draws, Fault, FaultKind, FaultRate, Machines, Place, Ranges, ScriptedFault, ServerRole, Target,
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeSet, fmt};
 
@@ -9,8 +11,10 @@ use std::{collections::BTreeSet, fmt};
 pub struct PlannedFault {
     /// When, in nanoseconds from the start of the safety phase.
     pub at_ns: u64,
-    /// The machine.
+    /// The machine, unless it is aimed at another.
     pub node: u32,
+    /// What the machine does that it hits, where that is to be seen only when it strikes.
+    pub aim: Option<Aim>,
     /// What happens.
     pub fault: Fault,
 }
@@ -24,7 +28,8 @@ impl fmt::Display for PlannedFault {
 impl PlannedFault {
     /// The same, with the machine's name among these.
     pub fn line(&self, machines: Machines) -> String {
-        format!("{:>14.6}s  {}  {}", self.at_ns as f64 / 1e9, machines.name(self.node), self.fault)
+        let machine = self.aim.map_or_else(|| machines.name(self.node), |aim| format!("some {}", aim.role));
+        format!("{:>14.6}s  {machine}  {}", self.at_ns as f64 / 1e9, self.fault)
     }
 }
 
@@ -36,6 +41,8 @@ struct Strike {
     at_ns: u64,
     node: u32,
     faults: Vec<(u64, u32, Fault)>,
+    /// Where the machine is found only then.
+    aim: Option<Aim>,
     /// The machines are different ones.
     goes_round: bool,
 }
@@ -57,7 +64,13 @@ impl Strike {
                 scope.from(node).zip(drawn).map(|(node, (after_ns, fault))| (after_ns, node, fault)).collect()
             }
         };
-        Strike { at_ns, node, faults, goes_round: entry.goes_round }
+        Strike { at_ns, node, faults, aim: None, goes_round: entry.goes_round }
+    }
+
+    /// The same on whoever has a role then. Drawn last: what a seed of a scenario without roles means stays the same.
+    fn aimed(mut self, role: Option<ServerRole>, draws: &mut Draws) -> Strike {
+        self.aim = role.map(|role| Aim { role, pick: draws.bits() });
+        self
     }
 }
 
@@ -66,8 +79,9 @@ impl Strike {
 struct Scope(std::ops::Range<u32>);
 
 impl Scope {
-    fn draw(&self, draws: &mut Draws) -> u32 {
-        self.0.start + draws.below(u64::from(self.0.end - self.0.start)) as u32
+    fn draw_one(&self, draws: &mut Draws) -> std::ops::Range<u32> {
+        let node = self.0.start + draws.below(u64::from(self.0.end - self.0.start)) as u32;
+        node..node + 1
     }
 
     /// Each of them once, from one on.
@@ -95,17 +109,28 @@ pub fn draw_plan(
         let mean_ns = 60e9 / rate.per_minute;
         let mut at_ns = draws.exponential_ns(mean_ns);
         while at_ns < safety_ns && strikes.len() < PLAN_MAX_FAULTS {
-            let node = scope.draw(&mut draws);
             let fault = (rate.kind, &rate.ranges);
-            strikes.push(Strike::draw(at_ns, node, fault, scope.clone(), &mut draws));
+            let nodes = if rate.all_at_once { scope.0.clone() } else { scope.draw_one(&mut draws) };
+            for node in nodes {
+                let strike = Strike::draw(at_ns, node, fault, scope.clone(), &mut draws);
+                strikes.push(strike.aimed(rate.role, &mut draws));
+            }
             at_ns = at_ns.saturating_add(draws.exponential_ns(mean_ns)).saturating_add(1);
         }
     }
     let mut draws = Draws::new(seed, "script");
     for step in script {
-        let role = if machines.is_member(step.node) { Target::Members } else { Target::Brokers };
-        let (scope, fault) = (Scope(machines.of(role)), (step.kind, &step.ranges));
-        strikes.push(Strike::draw(step.at_ns, step.node, fault, scope, &mut draws));
+        let (nodes, role) = match step.place {
+            Place::Machine(node) => (node..node + 1, None),
+            Place::Role(role) => (0..1, Some(role)),
+            Place::All(target) => (machines.of(target), None),
+        };
+        for node in nodes {
+            let kind = if machines.is_member(node) { Target::Members } else { Target::Brokers };
+            let (scope, fault) = (Scope(machines.of(kind)), (step.kind, &step.ranges));
+            let strike = Strike::draw(step.at_ns, node, fault, scope, &mut draws);
+            strikes.push(strike.aimed(role, &mut draws));
+        }
     }
     // Equal times keep the order in which they were drawn: the sort is stable.
     strikes.sort_by_key(|strike| (strike.at_ns, strike.node));
@@ -119,6 +144,18 @@ fn lay_out(strikes: Vec<Strike>, machines: Machines, safety_ns: u64) -> Vec<Plan
     let mut damaged: BTreeSet<u32> = BTreeSet::new();
     let mut plan = Vec::new();
     for strike in strikes {
+        if strike.aim.is_some() {
+            // Who is hit, and whether it runs, is seen when it strikes.
+            let (at_ns, aim) = (strike.at_ns, strike.aim);
+            let faults = strike.faults.into_iter().filter(|(after_ns, ..)| at_ns + after_ns < safety_ns);
+            plan.extend(faults.map(|(after_ns, node, fault)| PlannedFault {
+                at_ns: at_ns + after_ns,
+                node,
+                aim,
+                fault,
+            }));
+            continue;
+        }
         if !strike.goes_round && strike.at_ns < up_again_ns[strike.node as usize] {
             continue;
         }
@@ -142,7 +179,7 @@ fn lay_out(strikes: Vec<Strike>, machines: Machines, safety_ns: u64) -> Vec<Plan
             if let Some(down_until_ns) = fault.down_until_ns() {
                 *up_again = (*up_again).max(at_ns + down_until_ns);
             }
-            plan.push(PlannedFault { at_ns, node, fault });
+            plan.push(PlannedFault { at_ns, node, aim: None, fault });
         }
     }
     plan.sort_by_key(|planned| (planned.at_ns, planned.node));
@@ -158,7 +195,14 @@ mod tests {
     const ONE: Machines = Machines { brokers: 1, members: 0 };
 
     fn rate(kind: FaultKind, per_minute: f64) -> FaultRate {
-        FaultRate { kind, per_minute, on: Target::All, ranges: Ranges::defaults(kind) }
+        FaultRate {
+            kind,
+            per_minute,
+            on: Target::All,
+            role: None,
+            all_at_once: false,
+            ranges: Ranges::defaults(kind),
+        }
     }
 
     #[test]
@@ -208,7 +252,7 @@ mod tests {
             duration_ns: crate::scenario::units::Between::only(5),
             ..Ranges::defaults(FaultKind::Crash)
         };
-        let step = ScriptedFault { at_ns: 3_000, node: 0, kind: FaultKind::Crash, ranges };
+        let step = ScriptedFault { at_ns: 3_000, place: Place::Machine(0), kind: FaultKind::Crash, ranges };
         let plan = draw_plan(1, &[], &[step], ONE, MINUTE, &[]);
         assert_eq!(plan.len(), 1);
         assert_eq!((plan[0].at_ns, plan[0].fault.down_until_ns()), (3_000, Some(5)));
@@ -219,7 +263,8 @@ mod tests {
     #[test]
     fn a_rolling_restart_goes_round_the_machines_of_its_role_once() {
         let ranges = Ranges::defaults(FaultKind::RollingRestart);
-        let step = ScriptedFault { at_ns: 0, node: 2, kind: FaultKind::RollingRestart, ranges };
+        let step =
+            ScriptedFault { at_ns: 0, place: Place::Machine(2), kind: FaultKind::RollingRestart, ranges };
         let plan = draw_plan(1, &[], &[step], ENSEMBLE, MINUTE, &[]);
         assert_eq!(plan.iter().map(|planned| planned.node).collect::<Vec<_>>(), [2, 3, 1]);
         for pair in plan.windows(2) {
@@ -242,5 +287,32 @@ mod tests {
         let plan = draw_plan(4, &rates, &[], ENSEMBLE, MINUTE, &[]);
         let hit: BTreeSet<u32> = plan.iter().map(|planned| planned.node).collect();
         assert_eq!(hit.len(), 1);
+    }
+
+    #[test]
+    fn all_machines_of_a_kind_lose_power_at_once_and_come_back_one_by_one() {
+        let machines = Machines { brokers: 3, members: 3 };
+        let ranges = Ranges::defaults(FaultKind::PowerLoss);
+        let place = Place::All(Target::Brokers);
+        let step = ScriptedFault { at_ns: 3_000, place, kind: FaultKind::PowerLoss, ranges };
+        let plan = draw_plan(1, &[], &[step], machines, MINUTE, &[]);
+        assert_eq!(plan.iter().map(|planned| planned.node).collect::<Vec<_>>(), [0, 1, 2]);
+        assert!(plan.iter().all(|planned| planned.at_ns == 3_000));
+        let ups: BTreeSet<_> = plan.iter().map(|planned| planned.fault.down_until_ns()).collect();
+        assert_eq!(ups.len(), 3, "each has its own time");
+        let rates = [FaultRate { all_at_once: true, ..rate(FaultKind::PowerLoss, 2.0) }];
+        let plan = draw_plan(2, &rates, &[], machines, 5 * MINUTE, &[]);
+        let first: Vec<u32> = plan.iter().filter(|p| p.at_ns == plan[0].at_ns).map(|p| p.node).collect();
+        assert_eq!(first, [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn a_role_is_left_open_and_which_of_several_is_drawn() {
+        let rates = [FaultRate { role: Some(ServerRole::Leader), ..rate(FaultKind::Crash, 30.0) }];
+        let plan = draw_plan(3, &rates, &[], ENSEMBLE, 2 * MINUTE, &[]);
+        let picks: BTreeSet<u64> =
+            plan.iter().map(|planned| planned.aim.expect("it is aimed").pick).collect();
+        assert_eq!(picks.len(), plan.len());
+        assert!(plan.len() > 30 && plan[0].line(ENSEMBLE).contains("some leader  crash"));
     }
 }

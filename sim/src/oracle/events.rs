@@ -1,7 +1,7 @@
 //! What clients and the world tell the oracle. Owns the words; judges nothing.
 
-use sillon_broker::types::TopicPartition;
-use std::path::PathBuf;
+use sillon_broker::types::{TopicId, TopicPartition};
+use std::{collections::BTreeSet, path::PathBuf};
 
 /// A batch that a producer sends, named by its first record. The records of a batch have consecutive counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -107,6 +107,8 @@ pub enum ClientEvent {
     Read {
         /// Who read.
         reader: u32,
+        /// The broker's machine that answered, where the reader knows.
+        served_by: Option<u32>,
         /// Why.
         purpose: Purpose,
         /// What.
@@ -159,6 +161,8 @@ pub enum ClientEvent {
         partition: TopicPartition,
         /// −1 for the latest, −2 for the earliest, otherwise the time in milliseconds.
         timestamp: i64,
+        /// The leader epoch in the answer; −1 where its version has none.
+        leader_epoch: i32,
         /// The answer; −1 for none.
         offset: i64,
     },
@@ -172,6 +176,42 @@ pub enum ClientEvent {
         before_offset: i64,
         /// Log start as the broker tells it then.
         low_watermark: i64,
+    },
+    /// A tail reader was told that the log that it has read is not the one that is there now (a diverging epoch in a
+    /// fetch, or an end offset for its epoch that lies below its position), and goes on elsewhere.
+    TruncationSignal {
+        /// Who.
+        reader: u32,
+        /// Where.
+        partition: TopicPartition,
+        /// From which position.
+        from: i64,
+        /// To which.
+        to: i64,
+    },
+    /// A topic exists from now on, as a client was told.
+    TopicCreated {
+        /// Its name.
+        topic: String,
+        /// Its id.
+        topic_id: TopicId,
+    },
+    /// A client asks to delete a topic: from now on it may be gone at any moment.
+    TopicDeleting {
+        /// Its name.
+        topic: String,
+    },
+    /// A client was told that the topic is gone.
+    TopicDeleted {
+        /// Its name.
+        topic: String,
+    },
+    /// A client was told that a reassignment of a partition has begun (or that it is taken back, with none).
+    Reassigning {
+        /// Which partition.
+        partition: TopicPartition,
+        /// The brokers that it is to be on.
+        replicas: Option<Vec<u32>>,
     },
     /// The full scan of a partition is done.
     ScanFinished {
@@ -201,6 +241,26 @@ impl Stop {
     /// Everything that was written is there at the next start.
     pub(super) fn keeps_page_cache(self) -> bool {
         self != Stop::PowerLost
+    }
+}
+
+/// What is whole again when faults end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Healing {
+    /// Everything: each machine runs, each link works.
+    Full,
+    /// Only these machines, among themselves and with the clients: a majority of the coordinator's members, and of each
+    /// partition at least as many replicas as `min.insync.replicas`. All others stay as they are.
+    Core(BTreeSet<u32>),
+}
+
+impl Healing {
+    /// Whether a machine is to work from now on.
+    pub fn holds(&self, node: u32) -> bool {
+        match self {
+            Healing::Full => true,
+            Healing::Core(machines) => machines.contains(&node),
+        }
     }
 }
 

@@ -224,6 +224,8 @@ struct Corruption {
 pub(super) struct Node {
     /// The last process ended in a controlled way, and none has opened a log since.
     pub stopped_cleanly: bool,
+    pub paused: bool,
+    pub asked_to_stop: bool,
     corrupted: Vec<Corruption>,
 }
 

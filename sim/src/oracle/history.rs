@@ -104,6 +104,11 @@ impl State {
             ClientEvent::ScanFinished { partition, from, to } => {
                 self.history.scans.insert(partition, (from, to));
             }
+            ClientEvent::TruncationSignal { .. }
+            | ClientEvent::TopicCreated { .. }
+            | ClientEvent::TopicDeleting { .. }
+            | ClientEvent::TopicDeleted { .. }
+            | ClientEvent::Reassigning { .. } => {}
             ClientEvent::ReadDamaged { .. }
             | ClientEvent::Moved { .. }
             | ClientEvent::Listed { .. }
@@ -138,7 +143,7 @@ impl State {
                 i25::on_moved(judge, partition, from);
                 history.positions.insert((reader, name), to);
             }
-            ClientEvent::Listed { client, partition: name, timestamp: LATEST, offset } => {
+            ClientEvent::Listed { client, partition: name, timestamp: LATEST, offset, .. } => {
                 let before = history.latest.insert((name, client), offset);
                 i17::on_latest(judge, partition, before, offset);
             }

@@ -129,7 +129,7 @@ mod tests {
         run.high_watermark(0, 2);
         let following = ClientEvent::Following { reader: 1, partition: run.partition.clone(), from: 0 };
         run.oracle.client_event(following);
-        run.oracle.healed();
+        run.oracle.healed(crate::oracle::Healing::Full);
         run
     }
 

@@ -16,6 +16,7 @@
 //! most what was not flushed, and nothing acknowledged where each message is flushed; damage by the disk explains the
 //! loss of what it hit and, because recovery cuts there, of what follows. Whatever else is missing is a violation.
 
+mod contract;
 pub mod coordinator;
 mod disk;
 mod events;
@@ -47,52 +48,25 @@ mod state;
 #[cfg(test)]
 mod testing;
 
+pub use contract::Contract;
 pub use disk::Disks;
-pub use events::{BatchId, ClientEvent, DiskFault, Purpose, ReadBatch, RecordId, SentBatch, Sequence, Stop};
+pub use events::{
+    BatchId, ClientEvent, DiskFault, Healing, Purpose, ReadBatch, RecordId, SentBatch, Sequence, Stop,
+};
 pub use invariant::{Invariant, UnknownInvariant, Violation};
 pub use state::Statistics;
 
 use sillon_broker::observe::{Observation, Observer};
+use sillon_coordinator::observe::Observation as MemberObservation;
 use state::State;
 use std::{
     collections::BTreeMap,
     fmt,
-    path::PathBuf,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 /// Tells the true simulated time in nanoseconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
-
-/// What the brokers of a run promise.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Contract {
-    /// Where each broker keeps its logs.
-    pub log_directory: PathBuf,
-    /// Each message is flushed before it is acknowledged (`flush.messages=1`).
-    pub flush_every_message: bool,
-    /// Batches are stored as they were sent: CreateTime and `compression.type=producer`.
-    pub stored_as_sent: bool,
-    /// Wall clocks move so far that brokers may forget producers (`producer.id.expiration.ms`).
-    pub producers_may_expire: bool,
-    /// After healing, something that is sent must be confirmed within this time.
-    pub produce_within_ns: u64,
-    /// After healing, each consumer must be at the end within this time.
-    pub catch_up_within_ns: u64,
-}
-
-impl Default for Contract {
-    fn default() -> Contract {
-        Contract {
-            log_directory: "/data".into(),
-            flush_every_message: false,
-            stored_as_sent: true,
-            producers_may_expire: false,
-            produce_within_ns: 10_000_000_000,
-            catch_up_within_ns: 20_000_000_000,
-        }
-    }
-}
 
 /// The judge of one run. Shared by everything that tells it something.
 pub struct Oracle {
@@ -158,10 +132,33 @@ impl Oracle {
         self.lock().on_disk_fault(now_ns, node, &fault);
     }
 
-    /// The faults are over and every machine runs.
-    pub fn healed(&self) {
+    /// A broker's machine stands still (or runs again): its process neither works nor ends.
+    pub fn node_paused(&self, node: u32, paused: bool) {
+        self.lock().on_paused(node, paused);
+    }
+
+    /// A broker was asked to stop in a controlled way.
+    pub fn node_asked_to_stop(&self, node: u32) {
+        self.lock().on_asked_to_stop(node);
+    }
+
+    /// No fault is on, or some is. To be told at each change; what must come about soon is looked at only while no fault
+    /// is on.
+    pub fn calm(&self, calm: bool) {
         let now_ns = (self.clock)();
-        self.lock().on_healed(now_ns);
+        self.lock().on_calm(now_ns, calm);
+    }
+
+    /// A member of the coordinator tells a fact: the truth about partitions and registrations is in what it applies.
+    pub fn member_observation(&self, observation: &MemberObservation<'_>) {
+        let now_ns = (self.clock)();
+        self.lock().on_member(now_ns, observation);
+    }
+
+    /// The faults are over, for all machines or for some. Said again for others when the rest is healed too.
+    pub fn healed(&self, healing: Healing) {
+        let now_ns = (self.clock)();
+        self.lock().on_healed(now_ns, healing);
     }
 
     /// Looks whether a deadline since healing has passed.

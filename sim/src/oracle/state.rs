@@ -3,7 +3,7 @@
 use super::{
     Contract,
     disk::{Disks, LogImage},
-    events::{DiskFault, Stop},
+    events::{DiskFault, Healing, Stop},
     ghost::{Boot, Node, Partition},
     history::History,
     i01_acknowledged_survives as i01, i13_epoch_cache as i13, i15_contiguous as i15, i20_recovery as i20,
@@ -12,6 +12,7 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 use sillon_broker::types::TopicPartition;
+use sillon_coordinator::observe::Observation as MemberObservation;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Where a broker keeps its proven recovery points.
@@ -47,6 +48,8 @@ pub(super) struct State {
     pub history: History,
     pub out_of_contract: Vec<String>,
     pub statistics: Statistics,
+    /// No fault is on since then.
+    pub calm_since_ns: Option<u64>,
 }
 
 impl State {
@@ -60,6 +63,7 @@ impl State {
             history: History::default(),
             out_of_contract: Vec::new(),
             statistics: Statistics::default(),
+            calm_since_ns: None,
         }
     }
 
@@ -150,7 +154,24 @@ impl State {
         }
     }
 
-    pub fn on_healed(&mut self, now_ns: u64) {
+    pub fn on_paused(&mut self, node: u32, paused: bool) {
+        self.nodes.entry(node).or_default().paused = paused;
+    }
+
+    pub fn on_asked_to_stop(&mut self, node: u32) {
+        self.nodes.entry(node).or_default().asked_to_stop = true;
+    }
+
+    pub fn on_calm(&mut self, now_ns: u64, calm: bool) {
+        self.calm_since_ns = calm.then(|| self.calm_since_ns.unwrap_or(now_ns));
+    }
+
+    pub fn on_member(&mut self, now_ns: u64, observation: &MemberObservation<'_>) {
+        let _ = (now_ns, observation);
+    }
+
+    pub fn on_healed(&mut self, now_ns: u64, healing: Healing) {
+        let _ = healing;
         let goals = self.history.goals(&self.partitions);
         self.history.liveness.on_healed(now_ns, goals);
     }

@@ -414,6 +414,7 @@ impl Run {
     pub fn deliver(&self, reader: u32, purpose: Purpose, fetch_offset: i64, batches: Vec<ReadBatch>) {
         self.oracle.client_event(ClientEvent::Read {
             reader,
+            served_by: None,
             purpose,
             partition: self.partition.clone(),
             fetch_offset,
@@ -430,7 +431,13 @@ impl Run {
 
     pub fn latest(&self, client: u32, offset: i64) {
         let partition = self.partition.clone();
-        self.oracle.client_event(ClientEvent::Listed { client, partition, timestamp: -1, offset });
+        self.oracle.client_event(ClientEvent::Listed {
+            client,
+            partition,
+            timestamp: -1,
+            leader_epoch: -1,
+            offset,
+        });
     }
 }
 

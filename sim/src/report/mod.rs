@@ -5,6 +5,7 @@ mod text;
 use crate::{
     driver::{Failure, RunOutcome},
     oracle::{Invariant, Statistics, coordinator::CoordinatorStatistics},
+    profile::Profile,
     scenario::Scenario,
 };
 use serde::Serialize;
@@ -31,6 +32,8 @@ pub struct Summary {
     pub simulated_ns: u64,
     /// CPU time of all runs, in nanoseconds.
     pub cpu_ns: u64,
+    /// Where it went, where `--profile` was given.
+    pub profile: Profile,
     /// Wall-clock time of the campaign, in nanoseconds.
     pub wall_ns: u64,
     /// How many seeds ran at the same time.
@@ -102,6 +105,7 @@ impl Summary {
             failures: Vec::new(),
             simulated_ns: 0,
             cpu_ns: 0,
+            profile: Profile::default(),
             wall_ns: 0,
             jobs,
             events: 0,
@@ -151,6 +155,7 @@ impl Summary {
     pub fn add_time(&mut self, outcome: &RunOutcome) {
         self.simulated_ns += outcome.simulated_ns;
         self.cpu_ns += outcome.cpu_ns;
+        self.profile.add(&outcome.profile);
         self.events += outcome.events;
     }
 

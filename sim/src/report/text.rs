@@ -1,7 +1,7 @@
 //! A summary for people. Owns the layout.
 
 use super::Summary;
-use crate::{oracle::Invariant, scenario::units::human_nanos};
+use crate::{oracle::Invariant, profile::Part, scenario::units::human_nanos};
 use std::{collections::BTreeMap, fmt};
 
 /// Looked at only where a run has failed: 0 is no hole in a campaign without failures.
@@ -33,6 +33,7 @@ impl fmt::Display for Summary {
             self.wall_ns as f64 / 1e9,
             self.jobs,
         )?;
+        self.profile(f)?;
         if self.has_brokers {
             self.records(f)?;
         }
@@ -45,6 +46,30 @@ impl fmt::Display for Summary {
         self.invariants(f)?;
         self.failures(f)?;
         self.expectations(f)
+    }
+}
+
+impl Summary {
+    /// Where the CPU time went, where that was counted.
+    fn profile(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total_ns = self.profile.total_ns();
+        if total_ns == 0 {
+            return Ok(());
+        }
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        let mut title = "profile";
+        for part in Part::ALL {
+            let own_ns = self.profile.of(*part);
+            let share = own_ns as f64 * 100.0 / total_ns as f64;
+            writeln!(f, "  {title:<12} {:<13} {:>7.2} s {share:>5.1} %", part.name(), seconds(own_ns))?;
+            title = "";
+        }
+        let per_second = self.events as f64 / seconds(self.cpu_ns).max(1e-9);
+        writeln!(
+            f,
+            "               {per_second:.0} events and {:.0} simulated seconds for each of CPU time",
+            self.speed_up()
+        )
     }
 }
 

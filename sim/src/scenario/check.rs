@@ -4,7 +4,7 @@
 
 use super::{
     error::{ScenarioError, Source, nearest, suggestion},
-    model::{Acks, Expect, File, Phases, Swarm, Topics, WrittenParameters},
+    model::{Acks, Expect, File, Phases, Swarm, WrittenParameters},
     properties::Keys,
     units::{Between, Bytes, Count, human_bytes, human_nanos},
 };
@@ -81,7 +81,7 @@ impl Checker<'_> {
         Err(self.source.error(span, message, hint))
     }
 
-    fn count(&self, value: &Spanned<Count>, from: u64, to: u64, what: &str) -> Checked {
+    pub(super) fn count(&self, value: &Spanned<Count>, from: u64, to: u64, what: &str) -> Checked {
         self.number(value.span(), value.get_ref().0, from, to, what)
     }
 
@@ -118,33 +118,21 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn cluster(&self) -> Checked {
-        let Some(cluster) = &self.file.cluster else { return self.no_brokers() };
-        let brokers = &cluster.brokers;
-        match brokers.get_ref().0 {
-            0 => {
-                return self.fail(
-                    brokers.span(),
-                    "a cluster of 0 brokers cannot run",
-                    Some("write brokers = 1".into()),
-                );
-            }
-            1 => {}
-            _ => {
-                let hint = "write brokers = 1; clusters of several brokers need replication".to_string();
-                return self.fail(brokers.span(), "this build simulates one broker", Some(hint));
-            }
-        }
-        self.properties(&cluster.properties, Keys::Broker)
-    }
-
     /// Tables that mean something only to brokers.
-    fn no_brokers(&self) -> Checked {
+    pub(super) fn no_brokers(&self) -> Checked {
         if self.file.brokers() > 0 {
             return Ok(());
         }
-        let tables =
-            ["topics", "workload", "swarm.workload", "swarm.topic_properties", "swarm.broker_properties"];
+        let tables = [
+            "topics",
+            "workload",
+            "admin",
+            "swarm.cluster",
+            "swarm.topics",
+            "swarm.workload",
+            "swarm.topic_properties",
+            "swarm.broker_properties",
+        ];
         for table in tables {
             if let Some(span) = self.source.header(table) {
                 let hint = "add [cluster], or remove this".to_string();
@@ -154,8 +142,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// The servers. A swarm may draw fewer members than there are at most.
-    fn machines(&self) -> Machines {
+    /// The servers that every run has. A swarm may draw fewer than there are at most.
+    pub(super) fn machines(&self) -> Machines {
         let count = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
         let members = |ensemble: &super::ensemble::Ensemble| {
             let swarm = self.file.swarm.ensemble.members.as_ref();
@@ -163,34 +151,9 @@ impl Checker<'_> {
             swarm.map_or(own, |list| list.get_ref().iter().map(|members| members.0).min().unwrap_or(own))
         };
         Machines {
-            brokers: count(self.file.brokers()),
+            brokers: count(self.brokers_range().0),
             members: self.file.ensemble.as_ref().map_or(0, |ensemble| count(members(ensemble))),
         }
-    }
-
-    fn topics(&self) -> Checked {
-        let Topics { count, partitions, replication_factor, min_insync_replicas, properties } =
-            &self.file.topics;
-        self.count(count, 1, 64, "`count`")?;
-        self.count(partitions, 1, 64, "`partitions`")?;
-        self.count(replication_factor, 1, 9, "`replication_factor`")?;
-        self.count(min_insync_replicas, 1, 9, "`min_insync_replicas`")?;
-        if self.file.brokers() == 0 {
-            return Ok(());
-        }
-        let brokers = self.file.brokers();
-        let (replicas, minimum) = (replication_factor.get_ref().0, min_insync_replicas.get_ref().0);
-        if replicas > brokers {
-            let message =
-                format!("replication_factor {replicas} needs more brokers than the cluster has ({brokers})");
-            return self.fail(replication_factor.span(), message, None);
-        }
-        if minimum > replicas {
-            let message = format!("min_insync_replicas {minimum} is above the replication factor {replicas}");
-            let hint = "no produce with acks=all could ever succeed".to_string();
-            return self.fail(min_insync_replicas.span(), message, Some(hint));
-        }
-        self.properties(properties, Keys::Topic)
     }
 
     fn workload(&self) -> Checked {
@@ -311,7 +274,7 @@ impl Checker<'_> {
     }
 
     fn phases(&self) -> Checked {
-        let Phases { safety, heal, liveness } = &self.file.phases;
+        let Phases { safety, heal, liveness, .. } = &self.file.phases;
         for (phase, least, name) in [(safety, 1, "safety"), (heal, 0, "heal"), (liveness, 1, "liveness")] {
             let length = phase.get_ref().0;
             if !(least * SECOND..=PHASE_MAX_NANOS).contains(&length) {
@@ -320,7 +283,7 @@ impl Checker<'_> {
                 return self.fail(phase.span(), message, None);
             }
         }
-        Ok(())
+        self.healing()
     }
 
     fn kind(&self, name: &Spanned<String>) -> Checked<FaultKind> {
@@ -344,10 +307,31 @@ impl Checker<'_> {
             }
             let ranges = self.ranges(kind, &rate.parameters())?;
             let on = rate.on.as_ref().map_or(Target::All, |on| *on.get_ref());
-            if let Some(written) = rate.on.as_ref().filter(|_| self.machines().of(on).is_empty()) {
-                return self.fail(written.span(), "this scenario has no such machines", None);
+            let on = rate.machines.as_ref().map_or(on, |all| *all.get_ref());
+            for written in [&rate.on, &rate.machines].into_iter().flatten() {
+                if self.machines().of(on).is_empty() {
+                    return self.fail(written.span(), "this scenario has no such machines", None);
+                }
             }
-            rates.push(FaultRate { kind, per_minute, on, ranges });
+            if let (Some(target), Some(_)) = (&rate.target, rate.on.as_ref().or(rate.machines.as_ref())) {
+                let hint = "keep one of `target`, `on` and `machines`".to_string();
+                return self.fail(target.span(), "the machine is given twice", Some(hint));
+            }
+            let role = rate.target.as_ref().map(|target| *target.get_ref());
+            if let Some(target) = &rate.target {
+                self.role(target.span(), *target.get_ref(), kind)?;
+            }
+            if let Some(machines) = &rate.machines {
+                self.is_single(machines.span(), kind)?;
+            }
+            rates.push(FaultRate {
+                kind,
+                per_minute,
+                on,
+                role,
+                all_at_once: rate.machines.is_some(),
+                ranges,
+            });
         }
         Ok(rates)
     }
@@ -367,22 +351,9 @@ impl Checker<'_> {
                     "faults strike in the safety phase only: make `safety` in [phases] longer".to_string();
                 return self.fail(step.at.span(), message, Some(hint));
             }
-            let machines = self.machines();
-            let Some(node) = machines.named(&step.node.get_ref().0) else {
-                let hint = match machines {
-                    Machines { brokers: 1, members: 0 } => "the only broker is node 0".to_string(),
-                    Machines { members: 0, brokers } => format!("brokers are nodes 0 to {}", brokers - 1),
-                    _ => {
-                        let names: Vec<String> =
-                            (0..machines.count()).map(|node| machines.name(node)).collect();
-                        format!("machines in every run: {}", names.join(", "))
-                    }
-                };
-                let message = format!("there is no node {}", step.node.get_ref().0);
-                return self.fail(step.node.span(), message, Some(hint));
-            };
+            let place = self.place(step, kind)?;
             let ranges = self.ranges(kind, &step.parameters())?;
-            script.push(ScriptedFault { at_ns: at, node, kind, ranges });
+            script.push(ScriptedFault { at_ns: at, place, kind, ranges });
         }
         Ok(script)
     }

@@ -4,13 +4,14 @@
 
 use super::{
     Scenario,
+    cluster::{self, DrawnHeal},
     ensemble::{self, DrawnEnsemble},
     model::Choices,
-    units::{Between, human_bytes, human_nanos},
+    units::{Between, Count, human_bytes, human_nanos},
 };
 use crate::{
     faults::{Draws, FaultKind, Machines, PlannedFault, draw_plan},
-    workload::WorkloadConfig,
+    workload::{AdminConfig, WorkloadConfig},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -21,12 +22,16 @@ use toml::Spanned;
 pub struct DrawnConfig {
     /// How many brokers, each on a machine of its own: nodes 0 to `brokers − 1`. The ensemble's members follow.
     pub brokers: u32,
+    /// The rack of each broker; empty where they stand in none.
+    pub racks: Vec<String>,
     /// `server.properties`, but for what names the machine.
     pub broker_properties: BTreeMap<String, String>,
     /// The topics.
     pub topics: DrawnTopics,
     /// The clients.
     pub workload: WorkloadConfig,
+    /// The operator.
+    pub admin: AdminConfig,
     /// The network while no fault is on.
     pub network: DrawnNetwork,
     /// The disks while no fault is on.
@@ -39,6 +44,8 @@ pub struct DrawnConfig {
     pub safety_ns: u64,
     /// The longest time for recovery after the last fault, in nanoseconds.
     pub heal_ns: u64,
+    /// What is whole again when faults end.
+    pub heal: DrawnHeal,
     /// The phase without faults, in nanoseconds.
     pub liveness_ns: u64,
     /// Kinds of fault that the scenario has and this seed leaves out.
@@ -121,16 +128,10 @@ impl Scenario {
         override_properties(&mut broker_properties, &file.swarm.broker_properties, &mut draws);
         let mut properties = plain(&file.topics.properties);
         override_properties(&mut properties, &file.swarm.topic_properties, &mut draws);
-        let brokers = count(file.brokers());
+        let cluster::DrawnBrokers { count: brokers, racks, heal } = cluster::draw(file, seed);
         let ensemble = ensemble::draw(file, seed);
         let servers = brokers + ensemble.as_ref().map_or(0, |ensemble| ensemble.members);
-        let topics = DrawnTopics {
-            count: count(file.topics.count.get_ref().0),
-            partitions: count(file.topics.partitions.get_ref().0),
-            replication_factor: count(file.topics.replication_factor.get_ref().0),
-            min_insync_replicas: count(file.topics.min_insync_replicas.get_ref().0),
-            properties,
-        };
+        let topics = self.draw_topics(seed, brokers, properties);
         let workload = self.draw_workload(&mut draws);
         let (network, disk) = self.draw_machines(&mut draws);
         let (offset, drift) =
@@ -142,17 +143,40 @@ impl Scenario {
         let clocks = (0..servers).map(clock).collect();
         DrawnConfig {
             brokers,
+            racks,
             broker_properties,
             topics,
             workload,
+            admin: cluster::admin(file),
             network,
             disk,
             ensemble,
             clocks,
             safety_ns: file.phases.safety.get_ref().0,
             heal_ns: file.phases.heal.get_ref().0,
+            heal,
             liveness_ns: file.phases.liveness.get_ref().0,
             without: self.draw_left_out(seed),
+        }
+    }
+
+    /// From a stream of its own. What a seed has no brokers or replicas for is cut down to what it has.
+    fn draw_topics(&self, seed: u64, brokers: u32, properties: BTreeMap<String, String>) -> DrawnTopics {
+        let mut draws = Draws::new(seed, "topics");
+        let (topics, swarm) = (&self.file.topics, &self.file.swarm.topics);
+        let mut number =
+            |value: &Spanned<Count>, choices: &Option<_>| count(choose(value, choices, &mut draws).0);
+        let (topic_count, partitions) =
+            (number(&topics.count, &swarm.count), number(&topics.partitions, &swarm.partitions));
+        let replication_factor = number(&topics.replication_factor, &swarm.replication_factor);
+        let min_insync_replicas = number(&topics.min_insync_replicas, &swarm.min_insync_replicas);
+        let replication_factor = replication_factor.min(brokers.max(1));
+        DrawnTopics {
+            count: topic_count,
+            partitions,
+            replication_factor,
+            min_insync_replicas: min_insync_replicas.min(replication_factor),
+            properties,
         }
     }
 
@@ -172,6 +196,7 @@ impl Scenario {
             compression: choose(&file.compression, &swarm.compression, draws),
             request_timeout_ns: choose(&file.request_timeout, &swarm.request_timeout, draws).0,
             delivery_timeout_ns: file.delivery_timeout.get_ref().0,
+            read_from_followers: *file.read_from_followers.get_ref(),
         }
     }
 
@@ -277,9 +302,10 @@ impl fmt::Display for DrawnConfig {
         )?;
         write!(
             f,
-            "phases      safety {}, heal {}, liveness {}",
+            "phases      safety {}, heal {}{}, liveness {}",
             human_nanos(self.safety_ns),
             human_nanos(self.heal_ns),
+            if self.heal.core { " of the core alone" } else { "" },
             human_nanos(self.liveness_ns)
         )?;
         if !self.without.is_empty() {
@@ -300,9 +326,11 @@ impl DrawnConfig {
         writeln!(f, "brokers     {}: {}", self.brokers, pairs(&self.broker_properties))?;
         writeln!(
             f,
-            "topics      {} of {} partitions: {}",
+            "topics      {} of {} partitions, {} replicas, {} in sync at least: {}",
             topics.count,
             topics.partitions,
+            topics.replication_factor,
+            topics.min_insync_replicas,
             pairs(&topics.properties)
         )?;
         writeln!(

@@ -37,7 +37,8 @@ pub(super) struct Ensemble {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Sessions {
-    pub clients: Spanned<Count>,
+    /// Where nothing is written: some, or none in a cluster of brokers.
+    pub clients: Option<Spanned<Count>>,
     pub operations_per_second: Spanned<f64>,
     pub timeout: Spanned<Nanos>,
     pub nodes: Spanned<Count>,
@@ -72,7 +73,7 @@ impl Default for Sessions {
     fn default() -> Self {
         let config = SessionsConfig::default();
         Sessions {
-            clients: unwritten(Count(config.clients.into())),
+            clients: None,
             operations_per_second: unwritten(config.operations_per_second),
             timeout: unwritten(Nanos(config.timeout_ns)),
             nodes: unwritten(Count(config.nodes.into())),
@@ -167,6 +168,13 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// The most session clients that a seed draws.
+    pub(super) fn session_clients(&self) -> u64 {
+        let own = vec![*session_clients(self.file).get_ref()];
+        let drawn = self.file.swarm.sessions.clients.as_ref().map_or(own, |list| list.get_ref().clone());
+        if self.file.ensemble.is_none() { 0 } else { drawn.iter().map(|count| count.0).max().unwrap_or(0) }
+    }
+
     fn members(&self, span: Range<usize>, members: u64) -> Checked {
         if matches!(members, 1 | 3 | 5) {
             return Ok(());
@@ -201,9 +209,10 @@ impl Checker<'_> {
 
     fn sessions(&self) -> Checked {
         let (sessions, swarm) = (&self.file.sessions, &self.file.swarm.sessions);
-        let clients = (sessions.clients.span(), *sessions.clients.get_ref());
-        for (span, clients) in self.choices(&swarm.clients)?.into_iter().chain([clients]) {
-            self.number(span, clients.0, 1, 32, "`clients`")?;
+        let least = u64::from(self.file.cluster.is_none());
+        let clients = sessions.clients.iter().map(|clients| (clients.span(), *clients.get_ref()));
+        for (span, clients) in self.choices(&swarm.clients)?.into_iter().chain(clients) {
+            self.number(span, clients.0, least, 32, "`clients`")?;
         }
         let nodes = (sessions.nodes.span(), *sessions.nodes.get_ref());
         for (span, nodes) in self.choices(&swarm.nodes)?.into_iter().chain([nodes]) {
@@ -232,6 +241,12 @@ impl Checker<'_> {
     }
 }
 
+/// How many session clients a file asks for. Brokers are clients enough, where nothing else is written.
+fn session_clients(file: &super::model::File) -> Spanned<Count> {
+    let usual = if file.cluster.is_some() { 0 } else { SessionsConfig::default().clients };
+    file.sessions.clients.clone().unwrap_or_else(|| unwritten(Count(usual.into())))
+}
+
 /// Draws a seed's ensemble, from a stream of its own: scenarios without one draw as before there were any.
 pub(super) fn draw(file: &super::model::File, seed: u64) -> Option<DrawnEnsemble> {
     let ensemble = file.ensemble.as_ref()?;
@@ -241,7 +256,7 @@ pub(super) fn draw(file: &super::model::File, seed: u64) -> Option<DrawnEnsemble
     let mut properties = plain(&ensemble.properties);
     override_properties(&mut properties, &swarm.ensemble_properties, &mut draws);
     let sessions = SessionsConfig {
-        clients: count(choose(&sessions.clients, &swarm.sessions.clients, &mut draws).0),
+        clients: count(choose(&session_clients(file), &swarm.sessions.clients, &mut draws).0),
         operations_per_second: choose(
             &sessions.operations_per_second,
             &swarm.sessions.operations_per_second,

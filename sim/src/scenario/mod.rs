@@ -11,14 +11,17 @@
 #![allow(clippy::disallowed_methods)] // Scenario files lie on the real disk.
 
 mod check;
+mod cluster;
 mod draw;
 mod ensemble;
 mod error;
 mod model;
+mod places;
 mod properties;
 pub mod units;
 
 pub use check::Expectations;
+pub use cluster::DrawnHeal;
 pub use draw::{DrawnClock, DrawnConfig, DrawnDisk, DrawnNetwork, DrawnTopics};
 pub use ensemble::{CLIENT_PORT, DATA_DIRECTORY, DrawnEnsemble};
 pub use error::{ScenarioError, Source, nearest, suggestion};

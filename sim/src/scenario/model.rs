@@ -3,11 +3,12 @@
 //! Owns the file's shape. Never checks what types cannot say (see `check`) and never draws (see `draw`).
 
 use super::{
+    cluster::{Admin, Cluster, HealChoice, SwarmCluster, SwarmTopics},
     ensemble::{Ensemble, Sessions, SwarmEnsemble, SwarmSessions, ZooChoices},
     units::{Between, Bytes, Count, Nanos, SignedCount, SignedNanos},
 };
 use crate::{
-    faults::{Direction, ShapeChoice, Target},
+    faults::{Direction, ServerRole, ShapeChoice, Target},
     workload::Compression,
 };
 use serde::{Deserialize, Deserializer, de};
@@ -28,6 +29,8 @@ pub(super) struct File {
     pub topics: Topics,
     #[serde(default)]
     pub workload: Workload,
+    #[serde(default)]
+    pub admin: Admin,
     #[serde(default)]
     pub network: Network,
     #[serde(default)]
@@ -57,14 +60,6 @@ impl File {
     }
 }
 
-/// `[cluster]`: which machines run a broker, and with what configuration.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Cluster {
-    pub brokers: Spanned<Count>,
-    pub properties: Properties,
-}
-
 /// `[topics]`: what the workload creates and uses.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -91,6 +86,7 @@ pub(super) struct Workload {
     pub compression: Spanned<Vec<Compression>>,
     pub request_timeout: Spanned<Nanos>,
     pub delivery_timeout: Spanned<Nanos>,
+    pub read_from_followers: Spanned<bool>,
 }
 
 /// `[network]`: the links between machines while no fault is on.
@@ -126,6 +122,8 @@ pub(super) struct Clocks {
 pub(super) struct Phases {
     pub safety: Spanned<Nanos>,
     pub heal: Spanned<Nanos>,
+    /// What is whole again after it.
+    pub healing: Spanned<HealChoice>,
     pub liveness: Spanned<Nanos>,
 }
 
@@ -137,6 +135,8 @@ pub(super) struct Swarm {
     pub fault_mix: bool,
     pub broker_properties: BTreeMap<Spanned<String>, Choices>,
     pub topic_properties: BTreeMap<Spanned<String>, Choices>,
+    pub cluster: SwarmCluster,
+    pub topics: SwarmTopics,
     pub ensemble_properties: ZooChoices,
     pub ensemble: SwarmEnsemble,
     pub sessions: SwarmSessions,
@@ -232,12 +232,19 @@ with_fault_parameters! {
     Rate {
         per_minute: Spanned<f64>,
         on: Option<Spanned<Target>>,
+        /// Whoever does this then, of all machines.
+        target: Option<Spanned<ServerRole>>,
+        /// Each of these, at the same time.
+        machines: Option<Spanned<Target>>,
     }
     /// `[[script]]`: one fault at a known time.
     Step {
         at: Spanned<Nanos>,
         fault: Spanned<String>,
-        node: Spanned<NodeName>,
+        /// A machine, or a role.
+        node: Option<Spanned<NodeName>>,
+        /// Each of these, at the same time.
+        machines: Option<Spanned<Target>>,
     }
 }
 
@@ -264,7 +271,7 @@ impl de::Visitor<'_> for NodeVisitor {
     type Value = NodeName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a machine's number, or its name such as \"c1\"")
+        f.write_str("a machine's number, its name such as \"c1\", or a role such as \"leader\"")
     }
     fn visit_str<E: de::Error>(self, text: &str) -> Result<NodeName, E> {
         Ok(NodeName(text.to_string()))
@@ -362,12 +369,6 @@ const fn nanos(from: u64, to: u64) -> Between<Nanos> {
     Between { from: Nanos(from), to: Nanos(to) }
 }
 
-impl Default for Cluster {
-    fn default() -> Self {
-        Cluster { brokers: unwritten(Count(1)), properties: Properties::new() }
-    }
-}
-
 impl Default for Topics {
     fn default() -> Self {
         Topics {
@@ -394,6 +395,7 @@ impl Default for Workload {
             compression: unwritten(vec![Compression::None]),
             request_timeout: unwritten(Nanos(2 * SECOND)),
             delivery_timeout: unwritten(Nanos(30 * SECOND)),
+            read_from_followers: unwritten(false),
         }
     }
 }
@@ -439,6 +441,7 @@ impl Default for Phases {
         Phases {
             safety: unwritten(Nanos(60 * SECOND)),
             heal: unwritten(Nanos(10 * SECOND)),
+            healing: unwritten(HealChoice::Full),
             liveness: unwritten(Nanos(20 * SECOND)),
         }
     }

@@ -19,6 +19,8 @@ const RESERVED: &[(&str, &str)] = &[
     ("advertised.listeners", "node N listens on nN:9092"),
     ("log.dirs", "it is /data on the node's simulated disk"),
     ("log.dir", "it is /data on the node's simulated disk"),
+    ("broker.rack", "use `racks` in [cluster]"),
+    ("zookeeper.connect", "it names the members of [ensemble], where there is one"),
     ("min.insync.replicas", "use `min_insync_replicas` in [topics]"),
 ];
 

@@ -38,7 +38,7 @@ fn an_unknown_key_far_from_all_others_lists_them() {
         "scenarios/example.toml:4:1: unknown key `banana` in [phases]\n\
          4 | banana = 1\n\
          \x20 | ^^^^^^\n\
-         \x20 = keys here: `safety`, `heal`, `liveness`"
+         \x20 = keys here: `safety`, `heal`, `healing`, `liveness`"
     );
 }
 
@@ -60,8 +60,8 @@ fn a_missing_key_says_where() {
         "x.toml:1:1: the key `description` is missing at the top of the file\n1 | name = \"x\"\n  | ^"
     );
     assert_eq!(
-        error("[[script]]\nat = \"1s\"\nfault = \"crash\"\n"),
-        "scenarios/example.toml:3:1: the key `node` is missing in [[script]]\n\
+        error("[[script]]\nat = \"1s\"\nnode = 0\n"),
+        "scenarios/example.toml:3:1: the key `fault` is missing in [[script]]\n\
          3 | [[script]]\n\
          \x20 | ^^^^^^^^^^"
     );
@@ -128,10 +128,10 @@ fn an_impossible_cluster_is_refused() {
     );
     assert_eq!(
         error("[cluster]\nbrokers = 3\n"),
-        "scenarios/example.toml:4:11: this build simulates one broker\n\
+        "scenarios/example.toml:4:11: 3 brokers need an ensemble\n\
          4 | brokers = 3\n\
          \x20 |           ^\n\
-         \x20 = write brokers = 1; clusters of several brokers need replication"
+         \x20 = add [ensemble]: brokers find each other through a coordinator that all reach"
     );
     assert_eq!(
         error("[topics]\nmin_insync_replicas = 2\n"),

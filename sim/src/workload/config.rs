@@ -56,6 +56,8 @@ pub struct WorkloadConfig {
     pub request_timeout_ns: u64,
     /// How long an idempotent producer tries before it gives up on a batch.
     pub delivery_timeout_ns: u64,
+    /// Every other reader reads from a replica in its own rack, leader or not (KIP-392).
+    pub read_from_followers: bool,
 }
 
 impl Default for WorkloadConfig {
@@ -72,6 +74,7 @@ impl Default for WorkloadConfig {
             compression: vec![Compression::None],
             request_timeout_ns: 2_000_000_000,
             delivery_timeout_ns: 30_000_000_000,
+            read_from_followers: false,
         }
     }
 }
@@ -88,8 +91,48 @@ impl WorkloadConfig {
 pub struct TopicPlan {
     /// Its name.
     pub name: String,
-    /// How many partitions.
+    /// How many partitions, at first.
     pub partitions: i32,
+    /// How many replicas of each.
+    pub replication_factor: i16,
+    /// It may be deleted and made again: clients name it by its id alone, so that nothing meant for one topic goes to the
+    /// other.
+    pub comes_and_goes: bool,
     /// Its configuration, by Kafka's keys.
     pub properties: BTreeMap<String, String>,
+}
+
+/// What an operator does while clients work, and how often.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AdminConfig {
+    /// Topics of its own, beside the others: `come-0`, …
+    pub topics: u32,
+    /// How often it deletes one of them, and makes it again.
+    pub deletions_per_minute: f64,
+    /// How often it gives one of them another partition.
+    pub growths_per_minute: f64,
+    /// How often it moves a partition to other brokers.
+    pub reassignments_per_minute: f64,
+    /// How often it has the preferred leaders elected.
+    pub elections_per_minute: f64,
+    /// How often it changes the configuration of a topic.
+    pub config_changes_per_minute: f64,
+}
+
+impl AdminConfig {
+    /// What it does how often, in a minute.
+    pub(super) fn rates(&self) -> [f64; 5] {
+        [
+            self.deletions_per_minute,
+            self.growths_per_minute,
+            self.reassignments_per_minute,
+            self.elections_per_minute,
+            self.config_changes_per_minute,
+        ]
+    }
+
+    /// Whether there is an operator at all.
+    pub fn is_there(&self) -> bool {
+        self.rates().iter().any(|rate| *rate > 0.0)
+    }
 }

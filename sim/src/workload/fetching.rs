@@ -1,10 +1,7 @@
 //! One fetch: the request in any version, and what its answer holds, checksums verified. Owns the reading of record
 //! batches as a consumer does it; remembers nothing between fetches.
 
-use super::{
-    session::{Plan, Wanted},
-    topics, value,
-};
+use super::{session::Plan, topics, value};
 use crate::oracle::ReadBatch;
 use bytes::Bytes;
 use sillon_broker::types::TopicPartition;
@@ -19,6 +16,8 @@ use uuid::Uuid;
 
 /// Version from which topics are named by id.
 pub(super) const FIRST_VERSION_WITH_TOPIC_IDS: i16 = 13;
+/// Version from which a reader says of which epoch its last record is, and is told where its log ends otherwise.
+pub(super) const FIRST_VERSION_WITH_LAST_EPOCH: i16 = 12;
 /// Version from which there are sessions.
 pub(super) const FIRST_VERSION_WITH_SESSIONS: i16 = 7;
 /// Version from which every codec may come back.
@@ -34,6 +33,10 @@ pub(super) struct Fetched {
     pub high_watermark: i64,
     pub log_start: i64,
     pub batches: Vec<ReadBatch>,
+    /// Where the reader's log leaves the leader's: the last epoch that both have, and its end.
+    pub diverging: Option<(i32, i64)>,
+    /// A replica that the reader should rather ask.
+    pub preferred_replica: Option<i32>,
     /// What is wrong with the bytes after the last good batch.
     pub damage: Option<String>,
 }
@@ -46,13 +49,20 @@ pub(super) struct Limits {
 }
 
 /// The request for what `plan` says, with topics by name and by id: each version takes what it knows.
-pub(super) fn request(plan: &Plan, ids: &BTreeMap<String, topics::Id>, limits: Limits) -> FetchRequest {
+pub(super) fn request(
+    plan: &Plan,
+    ids: &BTreeMap<String, topics::Id>,
+    limits: Limits,
+    rack: &str,
+) -> FetchRequest {
     let mut topics: Vec<FetchTopic> = Vec::new();
-    for (name, Wanted { fetch_offset, max_bytes }) in &plan.partitions {
+    for (name, wanted) in &plan.partitions {
         let partition = FetchPartition {
             partition: name.partition,
-            fetch_offset: *fetch_offset,
-            partition_max_bytes: *max_bytes,
+            current_leader_epoch: wanted.leader_epoch,
+            fetch_offset: wanted.fetch_offset,
+            last_fetched_epoch: wanted.last_epoch,
+            partition_max_bytes: wanted.max_bytes,
             ..FetchPartition::default()
         };
         match topics.last_mut().filter(|topic| topic.topic == *name.topic) {
@@ -71,6 +81,7 @@ pub(super) fn request(plan: &Plan, ids: &BTreeMap<String, topics::Id>, limits: L
         session_id: plan.session_id,
         session_epoch: plan.session_epoch,
         topics,
+        rack_id: rack.to_owned(),
         ..FetchRequest::default()
     }
 }
@@ -100,6 +111,7 @@ pub(super) fn read(
 }
 
 fn read_partition(name: TopicPartition, response: FetchPartitionResponse) -> Fetched {
+    let diverging = response.diverging_epoch;
     let bytes = match response.records {
         Records::Bytes(bytes) => bytes,
         Records::Null | Records::Deferred(_) => Bytes::new(),
@@ -111,6 +123,9 @@ fn read_partition(name: TopicPartition, response: FetchPartitionResponse) -> Fet
         high_watermark: response.high_watermark,
         log_start: response.log_start_offset,
         batches,
+        diverging: (diverging.epoch >= 0 || diverging.end_offset >= 0)
+            .then_some((diverging.epoch, diverging.end_offset)),
+        preferred_replica: Some(response.preferred_read_replica).filter(|replica| *replica >= 0),
         damage,
     }
 }

@@ -1,4 +1,4 @@
-//! A client's way to the broker: one connection at a time, made again when it is lost. Owns the waiting between tries;
+//! A client's way to one broker: one connection at a time, made again when it is lost. Owns the waiting between tries;
 //! never repeats a request.
 
 use super::Shared;
@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 const FIRST_BACKOFF: Duration = Duration::from_millis(50);
 const LONGEST_BACKOFF: Duration = Duration::from_secs(1);
 
-/// The way to the broker.
+/// The way to a broker.
 pub(super) struct Link {
     pub runtime: Runtime,
     host: Arc<str>,
@@ -23,8 +23,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub fn new(runtime: Runtime, shared: &Shared, name: &str) -> Link {
-        let (host, port) = shared.broker();
+    pub fn new(runtime: Runtime, shared: &Shared, name: &str, host: &str, port: u16) -> Link {
         let timeout = shared.request_timeout();
         let options = ConnectionOptions {
             client_id: name.into(),

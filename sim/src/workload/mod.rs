@@ -2,27 +2,31 @@
 //! machine of its own, and tell the oracle what they did and saw.
 //!
 //! ```text
-//!   Role ─► producer.rs ── outbox.rs (what is unresolved, pure) ─┐
-//!        └► reader.rs ──── session.rs, fetching.rs ──────────────┼─► link.rs ─► sillon-client
+//!   Role ─► producer.rs ── outbox.rs (what is unresolved, pure) ─┐   directory.rs ─► link.rs ─► sillon-client
+//!        ├► reader.rs ──── session.rs, fetching.rs ──────────────┼─►      └─ routes.rs (who leads what, pure)
+//!        └► admin.rs ────────────────────────────────────────────┤
 //!   final_scan (scan.rs) ────────────────────────────────────────┘
 //! ```
 //! Owns what clients do and how they judge an answer (confirmed, failed, unknown). Never looks into a broker; all that
 //! is left to chance comes from the workload's own streams of decisions, all durations from the client's own clock.
 
+mod admin;
 mod config;
 pub mod coordinator;
+mod directory;
 mod fetching;
 mod link;
 mod offsets;
 mod outbox;
 mod producer;
 mod reader;
+mod routes;
 mod scan;
 mod session;
 mod topics;
 mod value;
 
-pub use config::{Compression, TopicPlan, WorkloadConfig};
+pub use config::{AdminConfig, Compression, TopicPlan, WorkloadConfig};
 pub use scan::final_scan;
 
 use crate::{
@@ -31,9 +35,10 @@ use crate::{
 };
 use sillon_runtime::Runtime;
 use std::{
+    collections::BTreeSet,
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -49,23 +54,32 @@ pub enum Role {
     Producer(u32),
     /// Reads.
     Reader(u32),
+    /// Does what an operator does.
+    Admin(u32),
 }
 
 /// The clients of a run, in the order of their numbers.
-pub fn roles(config: &WorkloadConfig) -> Vec<Role> {
+pub fn roles(config: &WorkloadConfig, admin: &AdminConfig) -> Vec<Role> {
     let producers = (0..config.producers).map(Role::Producer);
     let readers = (config.producers..config.producers + config.readers).map(Role::Reader);
-    producers.chain(readers).collect()
+    let administrators = admin.is_there().then_some(Role::Admin(config.producers + config.readers));
+    producers.chain(readers).chain(administrators).collect()
 }
 
 /// What all clients of a run share.
 pub struct Shared {
     config: WorkloadConfig,
+    admin: AdminConfig,
     topics: Vec<TopicPlan>,
     brokers: Vec<(String, u16)>,
+    /// The rack of each broker; empty where they stand in none.
+    racks: Vec<String>,
     events: Events,
+    administering_is_over: AtomicBool,
     producing_is_over: AtomicBool,
     stopped: AtomicBool,
+    /// The topics that the oracle was told of.
+    topics_told: Mutex<BTreeSet<topics::Id>>,
     /// The next counter of each producer; kept here, so that a client that starts again makes no record twice.
     counters: Vec<AtomicU64>,
 }
@@ -85,17 +99,38 @@ impl Shared {
     /// # Panics
     /// Without a topic, a partition, a broker or a codec.
     pub fn new(
-        config: WorkloadConfig,
+        (config, admin): (WorkloadConfig, AdminConfig),
         topics: Vec<TopicPlan>,
         brokers: Vec<(String, u16)>,
+        racks: Vec<String>,
         events: Events,
     ) -> Arc<Shared> {
         assert!(topics.iter().any(|plan| plan.partitions > 0), "clients need a partition");
         assert!(!brokers.is_empty(), "clients need a broker");
         assert!(!config.compression.is_empty(), "batches need a codec, if only none");
         let counters = (0..config.producers).map(|_| AtomicU64::new(0)).collect();
-        let (producing_is_over, stopped) = (AtomicBool::new(false), AtomicBool::new(false));
-        Arc::new(Shared { config, topics, brokers, events, producing_is_over, stopped, counters })
+        Arc::new(Shared {
+            config,
+            admin,
+            topics,
+            brokers,
+            racks,
+            events,
+            administering_is_over: AtomicBool::new(false),
+            producing_is_over: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            topics_told: Mutex::default(),
+            counters,
+        })
+    }
+
+    /// The operator begins nothing new, and ends when all of its topics are there.
+    pub fn stop_administering(&self) {
+        self.administering_is_over.store(true, Ordering::Relaxed);
+    }
+
+    fn is_administering_over(&self) -> bool {
+        self.administering_is_over.load(Ordering::Relaxed)
     }
 
     /// Producers make no new batches; each ends when all of its batches have their results.
@@ -120,10 +155,15 @@ impl Shared {
         Duration::from_nanos(self.config.request_timeout_ns)
     }
 
-    /// The broker that leads everything.
-    fn broker(&self) -> (&str, u16) {
-        let (host, port) = &self.brokers[0];
-        (host, *port)
+    /// Whether this is the first that any client hears of a topic.
+    fn is_new_topic(&self, id: topics::Id) -> bool {
+        // A run has one thread; a panic elsewhere in it leaves nothing half-made here.
+        self.topics_told.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
+    }
+
+    /// Whether a topic may be another one of the same name some time.
+    fn comes_and_goes(&self, topic: &str) -> bool {
+        self.topics.iter().any(|plan| plan.name == topic && plan.comes_and_goes)
     }
 
     /// The first of so many counters that were never used before.
@@ -154,6 +194,10 @@ pub async fn run(runtime: Runtime, role: Role, shared: Arc<Shared>, decisions: A
         Role::Reader(client) => {
             let chance = Chance { decisions, stream: Stream::Workload(client) };
             reader::run(runtime, client, shared, chance).await;
+        }
+        Role::Admin(client) => {
+            let chance = Chance { decisions, stream: Stream::Workload(client) };
+            admin::run(runtime, client, shared, chance).await;
         }
     }
 }

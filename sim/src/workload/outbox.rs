@@ -70,12 +70,9 @@ impl Verdict {
             | ErrorCode::INVALID_TOPIC_EXCEPTION
             | ErrorCode::UNSUPPORTED_COMPRESSION_TYPE => Verdict::Refused,
             // Checked before anything is written.
-            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
-            | ErrorCode::UNKNOWN_TOPIC_ID
-            | ErrorCode::NOT_LEADER_OR_FOLLOWER
-            | ErrorCode::LEADER_NOT_AVAILABLE
-            | ErrorCode::NOT_ENOUGH_REPLICAS
-            | ErrorCode::CORRUPT_MESSAGE => Verdict::NotSent,
+            ErrorCode::NOT_ENOUGH_REPLICAS | ErrorCode::CORRUPT_MESSAGE => Verdict::NotSent,
+            // Among the rest: a broker that is not leader any more, or holds the partition no more, says so also for what it
+            // had appended while it did, and what waits for replicas.
             _ => Verdict::Ambiguous,
         }
     }
@@ -129,9 +126,22 @@ impl Outbox {
         self.lanes.entry(batch.sent.partition.clone()).or_default().batches.push_back(batch);
     }
 
-    /// The next batch to send, and whether it is its first time. It counts as on its way from now on.
-    pub fn next_to_send(&mut self, now: Monotonic) -> Option<(SentBatch, Bytes, bool)> {
-        for lane in self.lanes.values_mut() {
+    /// The partitions that have something to send.
+    pub fn waiting(&self) -> Vec<TopicPartition> {
+        let waits = |lane: &Lane| {
+            !(lane.stalled && !lane.is_quiet()) && lane.batches.iter().any(|batch| !batch.in_flight)
+        };
+        self.lanes.iter().filter(|(_, lane)| waits(lane)).map(|(partition, _)| partition.clone()).collect()
+    }
+
+    /// The next batch to send of those that have a way, and whether it is its first time. It counts as on its way from now
+    /// on.
+    pub fn next_to_send(
+        &mut self,
+        now: Monotonic,
+        has_way: impl Fn(&TopicPartition) -> bool,
+    ) -> Option<(SentBatch, Bytes, bool)> {
+        for (_, lane) in self.lanes.iter_mut().filter(|(partition, _)| has_way(partition)) {
             if lane.stalled && !lane.is_quiet() {
                 continue;
             }
@@ -238,7 +248,7 @@ mod tests {
     }
 
     fn send_all(outbox: &mut Outbox) -> Vec<u64> {
-        std::iter::from_fn(|| outbox.next_to_send(NOW).map(|(sent, ..)| sent.id.first)).collect()
+        std::iter::from_fn(|| outbox.next_to_send(NOW, |_| true).map(|(sent, ..)| sent.id.first)).collect()
     }
 
     fn answer(outbox: &mut Outbox, first: u64, verdict: Verdict) -> (Option<Resolution>, bool) {
@@ -317,5 +327,27 @@ mod tests {
         send_all(&mut outbox);
         assert!(!outbox.has_expired(Monotonic(1_000_000_000), second));
         assert!(outbox.has_expired(Monotonic(1_000_000_001), second));
+    }
+
+    #[test]
+    fn a_partition_without_a_way_holds_up_no_other() {
+        let mut outbox = outbox(true, 1);
+        let mut other = outbox.next_to_send(NOW, |_| true).expect("there is one").0;
+        assert_eq!(outbox.waiting(), []);
+        answer(&mut outbox, 0, Verdict::Ambiguous);
+        (other.partition, other.id) = (TopicPartition::new("t", 1), id(9));
+        outbox.add(Outgoing::new(other, Bytes::new()));
+        assert_eq!(outbox.waiting().len(), 2);
+        let sent = outbox.next_to_send(NOW, |partition| partition.partition == 1);
+        assert_eq!(sent.expect("it has a way").0.id, id(9));
+        assert!(outbox.next_to_send(NOW, |partition| partition.partition == 1).is_none());
+    }
+
+    #[test]
+    fn a_leader_that_was_deposed_may_have_appended() {
+        for code in [ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::UNKNOWN_TOPIC_ID] {
+            assert_eq!(Verdict::of(code, -1), Verdict::Ambiguous);
+        }
+        assert_eq!(Verdict::of(ErrorCode::NOT_ENOUGH_REPLICAS, -1), Verdict::NotSent);
     }
 }

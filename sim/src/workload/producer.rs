@@ -1,9 +1,11 @@
-//! A producing client: makes batches at its rate, sends them, and tells the oracle what came of each.
+//! A producing client: makes batches at its rate, sends each to its partition's leader, wherever that moves, and tells the
+//! oracle what came of each.
 
 use super::{
     Chance, Shared,
-    link::Link,
+    directory::Directory,
     outbox::{Outbox, Outgoing, Resolution, Verdict},
+    routes::BrokerNumber,
     topics, value,
 };
 use crate::oracle::{BatchId, ClientEvent, RecordId, SentBatch, Sequence};
@@ -12,7 +14,7 @@ use sillon_broker::types::TopicPartition;
 use sillon_client::{Connection, ConnectionError};
 use sillon_protocol::{
     ErrorCode,
-    messages::{InitProducerIdRequest, ProducePartition, ProduceRequest, ProduceTopic},
+    messages::{InitProducerIdRequest, ProducePartition, ProduceRequest, ProduceResponse, ProduceTopic},
     records::{BatchBuilder, RecordBatch},
 };
 use sillon_runtime::{Monotonic, Runtime};
@@ -34,11 +36,21 @@ struct Answer {
     partition: TopicPartition,
     id: BatchId,
     verdict: Verdict,
-    /// The connection gave no answer: it is not to be trusted any more.
-    is_suspicious: bool,
-    /// The topic is not there.
-    is_unknown_topic: bool,
+    /// The broker whose connection gave no answer: it is not to be trusted any more.
+    silent: Option<BrokerNumber>,
+    /// The broker's error.
+    code: ErrorCode,
 }
+
+impl Answer {
+    /// The topic is not there.
+    fn is_unknown_topic(&self) -> bool {
+        matches!(self.code, ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)
+    }
+}
+
+/// The connections to those who lead the partitions that have something to send.
+type Ways = BTreeMap<TopicPartition, (BrokerNumber, Arc<Connection>)>;
 
 /// An idempotent producer's name and place in each partition.
 #[derive(Debug, Default)]
@@ -52,9 +64,7 @@ struct Producer {
     client: u32,
     shared: Arc<Shared>,
     chance: Chance,
-    link: Link,
-    partitions: Vec<TopicPartition>,
-    topic_ids: BTreeMap<String, topics::Id>,
+    directory: Directory,
     outbox: Outbox,
     identity: Identity,
     answers: mpsc::UnboundedSender<Answer>,
@@ -65,23 +75,21 @@ struct Producer {
 
 /// Produces until the run says that it is enough and everything has its result.
 pub(super) async fn run(runtime: Runtime, client: u32, shared: Arc<Shared>, chance: Chance) {
-    let mut link = Link::new(runtime.clone(), &shared, &format!("producer-{client}"));
-    if !topics::create(&mut link, &shared).await {
+    let mut directory = Directory::new(runtime.clone(), shared.clone(), format!("producer-{client}"));
+    if !topics::create(&mut directory, &shared).await {
         return;
     }
-    let topic_ids = topics::ids(&mut link, &shared).await.unwrap_or_default();
+    directory.refresh().await;
     let (answers, mut received) = mpsc::unbounded_channel();
     let config = &shared.config;
     let mut producer = Producer {
         client,
-        partitions: topics::partitions(&shared),
-        topic_ids,
         outbox: Outbox::new(config.is_idempotent(), config.in_flight.max(1) as usize),
         identity: Identity::default(),
         answers,
         next_batch: runtime.now(),
         resting_until: runtime.now(),
-        link,
+        directory,
         chance,
         shared: shared.clone(),
     };
@@ -102,7 +110,7 @@ impl Producer {
     }
 
     fn now(&self) -> Monotonic {
-        self.link.runtime.now()
+        self.directory.runtime.now()
     }
 
     /// Makes what is due and sends what can go.
@@ -113,6 +121,10 @@ impl Producer {
         }
         if self.now() < self.resting_until {
             return;
+        }
+        if !self.directory.keep_fresh().await.is_empty() {
+            // Another topic of the same name: what was meant for the one before is not sent to it.
+            self.start_anew();
         }
         if self.shared.config.is_idempotent() && self.identity.name.is_none() && !self.introduce().await {
             self.resting_until = self.now() + RETRY_PAUSE;
@@ -133,7 +145,7 @@ impl Producer {
     /// Asks for a producer id.
     async fn introduce(&mut self) -> bool {
         let request = InitProducerIdRequest { transaction_timeout_ms: i32::MAX, ..Default::default() };
-        match self.link.ask(&request).await {
+        match self.directory.ask_any(&request).await {
             Ok(response) if response.error_code == 0 => {
                 self.identity = Identity {
                     name: Some((response.producer_id, response.producer_epoch)),
@@ -148,13 +160,14 @@ impl Producer {
     fn make_batch(&mut self) {
         let config = &self.shared.config;
         let rate = config.records_per_second / f64::from(config.producers.max(1));
-        let index = self.chance.draw("partition", 0, self.partitions.len() as u64 - 1);
+        let partitions = self.directory.partitions();
+        let index = self.chance.draw("partition", 0, partitions.len() as u64 - 1);
         let count =
             self.chance.draw("records", u64::from(config.batch_records.0), u64::from(config.batch_records.1));
         let share = self.chance.draw("pause", 500, 1500);
         let pause_ns = count as f64 / rate.max(0.001) * share as f64 * 1e6;
         self.next_batch = self.now() + Duration::from_nanos(pause_ns as u64);
-        let partition = self.partitions[index as usize].clone();
+        let partition = partitions[index as usize].clone();
         if self.outbox.has_room(&partition) {
             let batch = self.build(partition, count as u32);
             self.outbox.add(batch);
@@ -176,7 +189,7 @@ impl Producer {
         if let Some(sequence) = sequence {
             builder = builder.producer(sequence.producer_id, sequence.producer_epoch, sequence.first);
         }
-        let timestamp_ms = self.link.runtime.unix_time().0;
+        let timestamp_ms = self.directory.runtime.unix_time().0;
         for counter in first..first + u64::from(count) {
             let length =
                 self.chance.draw("bytes", u64::from(config.value_bytes.0), u64::from(config.value_bytes.1));
@@ -190,24 +203,54 @@ impl Producer {
     }
 
     async fn send_all(&mut self) {
-        // Without a connection nothing is taken from the outbox: it would only come back.
-        let connection = match self.link.connection().await {
-            Ok(connection) => connection,
-            Err(_) => return,
-        };
-        while let Some((sent, bytes, is_first)) = self.outbox.next_to_send(self.now()) {
+        // Without a connection to the leader nothing is taken from the outbox: it would only come back.
+        let ways = self.ways().await;
+        while let Some((sent, bytes, is_first)) =
+            self.outbox.next_to_send(self.now(), |partition| ways.contains_key(partition))
+        {
             if is_first {
                 (self.shared.events)(ClientEvent::Sending(sent.clone()));
             }
-            self.send(&connection, sent, bytes).await;
+            let (leader, connection) = &ways[&sent.partition];
+            self.send(*leader, connection, sent, bytes).await;
         }
     }
 
-    async fn send(&mut self, connection: &Arc<Connection>, sent: SentBatch, bytes: Bytes) {
+    async fn ways(&mut self) -> Ways {
+        let mut ways = Ways::new();
+        let mut unreachable = Vec::new();
+        for partition in self.outbox.waiting() {
+            let knows_id = self.directory.routes.ids().contains_key(&*partition.topic);
+            let leader = self.directory.routes.leader(&partition);
+            let Some(leader) = leader.filter(|_| knows_id || !self.shared.comes_and_goes(&partition.topic))
+            else {
+                self.directory.doubt();
+                continue;
+            };
+            if unreachable.contains(&leader) {
+                continue;
+            }
+            match self.directory.connection(leader).await {
+                Some(connection) => {
+                    ways.insert(partition, (leader, connection));
+                }
+                None => unreachable.push(leader),
+            }
+        }
+        ways
+    }
+
+    async fn send(
+        &mut self,
+        leader: BrokerNumber,
+        connection: &Arc<Connection>,
+        sent: SentBatch,
+        bytes: Bytes,
+    ) {
         let version = connection
             .common_versions::<ProduceRequest>()
             .map(|common| self.version(&common, &sent.partition));
-        let topic_id = self.topic_ids.get(&*sent.partition.topic).copied().unwrap_or_default();
+        let topic_id = self.directory.routes.ids().get(&*sent.partition.topic).copied().unwrap_or_default();
         let request = ProduceRequest {
             transactional_id: None,
             acks: sent.acks,
@@ -237,58 +280,40 @@ impl Producer {
         // Each answer is awaited in a task of its own, so that several requests are on their way at a time. The task
         // holds the connection: what was asked on it may still be answered after it was given up here.
         let (connection, answers) = (connection.clone(), self.answers.clone());
-        self.link.runtime.spawn("produce", async move {
+        self.directory.runtime.spawn("produce", async move {
             let result = match begun {
                 Ok(answer) => answer.await,
                 Err(error) => Err(error),
             };
             drop(connection);
-            let response = result.map(|response| {
-                let partition =
-                    response.responses.first().and_then(|topic| topic.partition_responses.first());
-                partition.map_or((ErrorCode::UNKNOWN_SERVER_ERROR, -1), |partition| {
-                    (ErrorCode::from(partition.error_code), partition.base_offset)
-                })
-            });
-            let verdict = match &response {
-                Ok((code, base_offset)) => Verdict::of(*code, *base_offset),
-                Err(error) => verdict_of_error(error),
-            };
-            let is_unknown_topic = matches!(
-                response,
-                Ok((ErrorCode::UNKNOWN_TOPIC_ID | ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, _))
-            );
-            let answer = Answer {
-                partition: sent.partition,
-                id: sent.id,
-                verdict,
-                is_suspicious: response.is_err(),
-                is_unknown_topic,
-            };
             // Nobody listens any more when the run is over.
-            let _ = answers.send(answer);
+            let _ = answers.send(judged(leader, sent, result));
         });
     }
 
     /// Any version that can say it: old and new clients meet in a run.
     fn version(&mut self, common: &RangeInclusive<i16>, partition: &TopicPartition) -> i16 {
         let low = (*common.start()).max(FIRST_VERSION_WITH_ZSTD).min(*common.end());
-        let can_use_ids = self.topic_ids.contains_key(&*partition.topic);
+        let can_use_ids = self.directory.routes.ids().contains_key(&*partition.topic);
+        let has_to = self.shared.comes_and_goes(&partition.topic);
+        let low = if has_to { low.max(FIRST_VERSION_WITH_TOPIC_IDS.min(*common.end())) } else { low };
         let high =
             if can_use_ids { *common.end() } else { (*common.end()).min(FIRST_VERSION_WITH_TOPIC_IDS - 1) };
         self.chance.draw("version", low as u64, high.max(low) as u64) as i16
     }
 
     async fn on_answer(&mut self, answer: Answer) {
-        if answer.is_suspicious {
-            self.link.drop_connection();
+        if let Some(broker) = answer.silent {
+            self.directory.give_up(broker);
         }
         if matches!(answer.verdict, Verdict::Ambiguous | Verdict::NotSent) {
             self.resting_until = self.now() + RETRY_PAUSE;
+            self.directory.doubt();
         }
+        let is_unknown_topic = answer.is_unknown_topic();
         self.resolve(&answer.partition, answer.id, answer.verdict);
-        if answer.is_unknown_topic && topics::create(&mut self.link, &self.shared).await {
-            self.topic_ids = topics::ids(&mut self.link, &self.shared).await.unwrap_or_default();
+        if is_unknown_topic && topics::create(&mut self.directory, &self.shared).await {
+            self.directory.doubt();
         }
     }
 
@@ -317,6 +342,21 @@ impl Producer {
             Resolution::Unknown(id) => ClientEvent::Unknown { id },
         });
     }
+}
+
+/// What came back, as the producer takes it.
+fn judged(leader: BrokerNumber, sent: SentBatch, result: Result<ProduceResponse, ConnectionError>) -> Answer {
+    let (verdict, silent, code) = match result {
+        Ok(response) => {
+            let partition = response.responses.first().and_then(|topic| topic.partition_responses.first());
+            let (code, base_offset) = partition.map_or((ErrorCode::UNKNOWN_SERVER_ERROR, -1), |partition| {
+                (ErrorCode::from(partition.error_code), partition.base_offset)
+            });
+            (Verdict::of(code, base_offset), None, code)
+        }
+        Err(error) => (verdict_of_error(&error), Some(leader), ErrorCode::NONE),
+    };
+    Answer { partition: sent.partition, id: sent.id, verdict, silent, code }
 }
 
 fn verdict_of_error(error: &ConnectionError) -> Verdict {

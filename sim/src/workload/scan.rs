@@ -2,8 +2,8 @@
 
 use super::{
     Shared,
+    directory::Directory,
     fetching::{self, Limits},
-    link::Link,
     offsets,
     session::{Session, Wanted},
     topics,
@@ -27,10 +27,11 @@ const SCANNER: u32 = u32::MAX;
 /// # Errors
 /// Which partition could not be read to its end within a minute of simulated time, and why.
 pub async fn final_scan(runtime: Runtime, shared: Arc<Shared>) -> Result<(), String> {
-    let mut link = Link::new(runtime, &shared, "scanner");
+    let mut directory = Directory::new(runtime, shared.clone(), "scanner".into());
+    directory.refresh().await;
     for partition in topics::partitions(&shared) {
-        let deadline = link.runtime.now() + PATIENCE;
-        scan(&mut link, &shared, &partition, deadline)
+        let deadline = directory.runtime.now() + PATIENCE;
+        scan(&mut directory, &shared, &partition, deadline)
             .await
             .map_err(|error| format!("{partition}: {error}"))?;
     }
@@ -38,37 +39,41 @@ pub async fn final_scan(runtime: Runtime, shared: Arc<Shared>) -> Result<(), Str
 }
 
 async fn scan(
-    link: &mut Link,
+    directory: &mut Directory,
     shared: &Shared,
     partition: &TopicPartition,
     deadline: Monotonic,
 ) -> Result<(), String> {
-    let from = offset(link, partition, offsets::EARLIEST, deadline).await?;
-    let to = offset(link, partition, offsets::LATEST, deadline).await?;
+    let from = offset(directory, partition, offsets::EARLIEST, deadline).await?;
+    let to = offset(directory, partition, offsets::LATEST, deadline).await?;
     let mut position = from;
     let mut last_error = String::new();
     while position < to {
-        if link.runtime.now() > deadline {
+        directory.keep_fresh().await;
+        if directory.runtime.now() > deadline {
             return Err(format!(
                 "at {position} of {from}..{to} after {} s: {last_error}",
                 PATIENCE.as_secs()
             ));
         }
-        match fetch(link, shared, partition, position).await {
+        match fetch(directory, shared, partition, position).await {
             Ok(Progress::To(next)) if next > position => position = next,
             Ok(Progress::Damaged) => break,
             Ok(Progress::To(_)) => {
                 last_error = "nothing comes".into();
-                link.runtime.sleep(PAUSE).await;
+                directory.runtime.sleep(PAUSE).await;
             }
             Ok(Progress::Error(code)) => {
                 last_error = code.message().into();
-                link.runtime.sleep(PAUSE).await;
+                directory.doubt();
+                directory.runtime.sleep(PAUSE).await;
             }
             Err(error) => {
                 last_error = error.to_string();
-                link.drop_connection();
-                link.runtime.sleep(PAUSE).await;
+                if let Some(leader) = directory.routes.leader(partition) {
+                    directory.give_up(leader);
+                }
+                directory.runtime.sleep(PAUSE).await;
             }
         }
     }
@@ -77,21 +82,22 @@ async fn scan(
 }
 
 async fn offset(
-    link: &mut Link,
+    directory: &mut Directory,
     partition: &TopicPartition,
     timestamp: i64,
     deadline: Monotonic,
 ) -> Result<i64, String> {
     loop {
-        let error = match offsets::list(link, partition, timestamp).await {
-            Ok(Some(offset)) => return Ok(offset),
-            Ok(None) => "the broker does not tell the offset".to_owned(),
+        let error = match offsets::list(directory, partition, timestamp).await {
+            Ok(Some(listed)) => return Ok(listed.offset),
+            Ok(None) => "nobody who leads tells the offset".to_owned(),
             Err(error) => error.to_string(),
         };
-        if link.runtime.now() > deadline {
+        if directory.runtime.now() > deadline {
             return Err(error);
         }
-        link.runtime.sleep(PAUSE).await;
+        directory.runtime.sleep(PAUSE).await;
+        directory.keep_fresh().await;
     }
 }
 
@@ -103,19 +109,27 @@ enum Progress {
 }
 
 async fn fetch(
-    link: &mut Link,
+    directory: &mut Directory,
     shared: &Shared,
     partition: &TopicPartition,
     position: i64,
 ) -> Result<Progress, ConnectionError> {
-    let connection = link.connection().await?;
+    let leader = directory.routes.leader(partition);
+    let connection = match leader {
+        Some(leader) => directory.connection(leader).await,
+        None => None,
+    };
+    let (Some(leader), Some(connection)) = (leader, connection) else {
+        directory.doubt();
+        return Ok(Progress::Error(ErrorCode::LEADER_NOT_AVAILABLE));
+    };
     let common = connection.common_versions::<FetchRequest>()?;
     // By name, so that no id is needed.
     let version = (*common.end()).min(fetching::FIRST_VERSION_WITH_TOPIC_IDS - 1);
-    let wanted = [(partition.clone(), Wanted { fetch_offset: position, max_bytes: MAX_BYTES })];
+    let wanted = [(partition.clone(), Wanted::from(position, MAX_BYTES))];
     let plan = Session::new(false).plan(&wanted);
     let ids = Default::default();
-    let request = fetching::request(&plan, &ids, Limits { max_wait_ms: 0, max_bytes: MAX_BYTES });
+    let request = fetching::request(&plan, &ids, Limits { max_wait_ms: 0, max_bytes: MAX_BYTES }, "");
     let response = connection.send_version(version, &request, shared.request_timeout()).await?;
     let Some(fetched) =
         fetching::read(version, response, &ids).into_iter().find(|fetched| fetched.partition == *partition)
@@ -129,6 +143,7 @@ async fn fetch(
     let damage = fetched.damage;
     (shared.events)(ClientEvent::Read {
         reader: SCANNER,
+        served_by: u32::try_from(leader).ok(),
         purpose: Purpose::Final,
         partition: partition.clone(),
         fetch_offset: position,

@@ -12,6 +12,17 @@ const NO_SESSION_EPOCH: i32 = -1;
 pub(super) struct Wanted {
     pub fetch_offset: i64,
     pub max_bytes: i32,
+    /// The leader epoch that the reader knows; −1 for none.
+    pub leader_epoch: i32,
+    /// The epoch of the last record that it has; −1 for none.
+    pub last_epoch: i32,
+}
+
+impl Wanted {
+    /// Records from an offset on, whoever leads.
+    pub fn from(fetch_offset: i64, max_bytes: i32) -> Wanted {
+        Wanted { fetch_offset, max_bytes, leader_epoch: -1, last_epoch: -1 }
+    }
 }
 
 /// What the broker is believed to remember.
@@ -41,6 +52,10 @@ impl Session {
     pub fn plan(&mut self, wanted: &[(TopicPartition, Wanted)]) -> Plan {
         if !self.is_used {
             return Plan { session_id: 0, session_epoch: NO_SESSION_EPOCH, partitions: wanted.to_vec() };
+        }
+        // A partition that is not wanted any more is forgotten with the whole session: it is seldom.
+        if self.known.keys().any(|known| wanted.iter().all(|(name, _)| name != known)) {
+            self.lost();
         }
         let is_known = |(name, wanted): &&(TopicPartition, Wanted)| self.known.get(name) != Some(wanted);
         let partitions = wanted.iter().filter(is_known).cloned().collect();
@@ -75,7 +90,7 @@ mod tests {
 
     fn wanted(offsets: &[i64]) -> Vec<(TopicPartition, Wanted)> {
         let entry = |(number, offset): (usize, &i64)| {
-            (TopicPartition::new("t", number as i32), Wanted { fetch_offset: *offset, max_bytes: 100 })
+            (TopicPartition::new("t", number as i32), Wanted::from(*offset, 100))
         };
         offsets.iter().enumerate().map(entry).collect()
     }
@@ -110,5 +125,14 @@ mod tests {
             assert_eq!((plan.session_epoch, plan.partitions.len()), (-1, 2));
             session.answered(9);
         }
+    }
+
+    #[test]
+    fn a_partition_that_goes_elsewhere_begins_a_new_session() {
+        let mut session = Session::new(true);
+        session.plan(&wanted(&[0, 0]));
+        session.answered(77);
+        let next = session.plan(&wanted(&[0]));
+        assert_eq!((next.session_id, next.session_epoch, next.partitions.len()), (0, 0, 1));
     }
 }

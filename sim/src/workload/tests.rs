@@ -1,7 +1,7 @@
 //! The clients and the oracle against a real broker on this machine: without faults nothing may be found.
 #![allow(clippy::disallowed_methods)] // The test looks at the real disk.
 
-use super::{Compression, Shared, TopicPlan, WorkloadConfig, final_scan, roles, run};
+use super::{AdminConfig, Compression, Shared, TopicPlan, WorkloadConfig, final_scan, roles, run};
 use crate::{
     decisions::Decisions,
     oracle::{Contract, Disks, Invariant, Oracle, Stop},
@@ -81,26 +81,38 @@ fn story(runtime: Runtime, directory: PathBuf, port: u16, config: WorkloadConfig
     if flush {
         properties.insert("flush.messages".to_owned(), "1".to_owned());
     }
-    let topics = vec![TopicPlan { name: "sim-0".into(), partitions: 2, properties }];
+    let topics = vec![TopicPlan {
+        name: "sim-0".into(),
+        partitions: 2,
+        replication_factor: 1,
+        comes_and_goes: false,
+        properties,
+    }];
     let events = {
         let oracle = oracle.clone();
         Arc::new(move |event| oracle.client_event(event))
     };
-    let shared = Shared::new(config, topics, vec![("127.0.0.1".into(), port)], events);
+    let shared = Shared::new(
+        (config, AdminConfig::default()),
+        topics,
+        vec![("127.0.0.1".into(), port)],
+        Vec::new(),
+        events,
+    );
     Story { runtime, oracle, shared, decisions: Arc::new(Decisions::random(1, false)), directory, port }
 }
 
 async fn play(story: &Story) {
     let broker = story.start_broker().await;
     let mut clients = Vec::new();
-    for role in roles(&story.shared.config) {
+    for role in roles(&story.shared.config, &AdminConfig::default()) {
         let client = run(story.runtime.clone(), role, story.shared.clone(), story.decisions.clone());
         clients.push(story.runtime.spawn("client", client));
     }
     story.runtime.sleep(Duration::from_millis(1500)).await;
     story.stop_broker(broker).await;
     let broker = story.start_broker().await;
-    story.oracle.healed();
+    story.oracle.healed(crate::oracle::Healing::Full);
     let deadline = story.runtime.now() + Duration::from_secs(20);
     while !story.oracle.converged() && story.runtime.now() < deadline {
         story.runtime.sleep(Duration::from_millis(50)).await;
@@ -181,7 +193,7 @@ fn clients_that_want_no_answer() {
         let story = story(runtime, directory.path().to_owned(), port, config, false);
         let broker = story.start_broker().await;
         let mut clients = Vec::new();
-        for role in roles(&story.shared.config) {
+        for role in roles(&story.shared.config, &AdminConfig::default()) {
             let client = run(story.runtime.clone(), role, story.shared.clone(), story.decisions.clone());
             clients.push(story.runtime.spawn("client", client));
         }

@@ -1,15 +1,12 @@
-//! Makes the topics of a run and learns their ids. Owns the repetition until it is done.
+//! Makes the topics of a run. Owns the repetition until it is done.
 
-use super::{Shared, link::Link};
+use super::{Shared, TopicPlan, directory::Directory};
 use sillon_broker::types::TopicPartition;
 use sillon_protocol::{
     ErrorCode,
-    messages::{
-        CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse, MetadataRequest,
-        MetadataRequestTopic, MetadataResponse,
-    },
+    messages::{CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse},
 };
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 /// A topic's id on the wire.
 pub(super) type Id = [u8; 16];
@@ -17,22 +14,25 @@ pub(super) type Id = [u8; 16];
 const PAUSE: Duration = Duration::from_millis(200);
 
 /// Asks for the topics until all are there. Ends early, with `false`, when the run does.
-pub(super) async fn create(link: &mut Link, shared: &Shared) -> bool {
+pub(super) async fn create(directory: &mut Directory, shared: &Shared) -> bool {
     while !shared.is_stopped() {
-        let request = request(shared);
-        match link.ask(&request).await {
+        let request = request(&shared.topics, shared);
+        match directory.ask_any(&request).await {
             Ok(response) if all_there(shared, &response) => return true,
-            Ok(_) | Err(_) => link.runtime.sleep(PAUSE).await,
+            Ok(_) => directory.next_bootstrap(),
+            Err(_) => {}
         }
+        directory.runtime.sleep(PAUSE).await;
     }
     false
 }
 
-fn request(shared: &Shared) -> CreateTopicsRequest {
-    let topics = shared.topics.iter().map(|plan| CreatableTopic {
+/// The request to make these topics.
+pub(super) fn request(plans: &[TopicPlan], shared: &Shared) -> CreateTopicsRequest {
+    let topics = plans.iter().map(|plan| CreatableTopic {
         name: plan.name.clone(),
         num_partitions: plan.partitions,
-        replication_factor: 1,
+        replication_factor: plan.replication_factor,
         configs: plan
             .properties
             .iter()
@@ -52,20 +52,6 @@ fn all_there(shared: &Shared, response: &CreateTopicsResponse) -> bool {
         })
     };
     shared.topics.iter().all(|plan| is_there(&plan.name))
-}
-
-/// The ids of the topics, as far as the broker knows them; `None` where it cannot be asked.
-pub(super) async fn ids(link: &mut Link, shared: &Shared) -> Option<BTreeMap<String, Id>> {
-    let named = |name: &String| MetadataRequestTopic { name: Some(name.clone()), ..Default::default() };
-    let request = MetadataRequest {
-        topics: Some(shared.topics.iter().map(|plan| named(&plan.name)).collect()),
-        allow_auto_topic_creation: false,
-        ..MetadataRequest::default()
-    };
-    link.ask(&request).await.ok().map(|response: MetadataResponse| {
-        let known = response.topics.into_iter().filter(|topic| topic.error_code == 0);
-        known.filter_map(|topic| topic.name.map(|name| (name, topic.topic_id.into_bytes()))).collect()
-    })
 }
 
 /// All partitions of all topics, in order.

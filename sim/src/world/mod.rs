@@ -72,7 +72,7 @@ pub use task::print_panics;
 pub use timer::{SleepUntil, now_ns, sleep, sleep_until_ns};
 pub use trace::{Event, Retention, Sink, Trace};
 
-use crate::decisions::Decisions;
+use crate::{decisions::Decisions, profile::Part};
 use faults::FaultCounts;
 use node::Node;
 use process::Slot;
@@ -264,6 +264,11 @@ impl World {
     pub fn jump_wall_clock(&self, id: NodeId, by_ms: i64) {
         self.fault(id, FaultKind::WallJump, &[("by_ms", by_ms as u64)]);
         self.node(id).clock.jump_wall(by_ms);
+    }
+
+    /// What the CPU time of a machine's process counts for; a client's where nothing is said.
+    pub fn set_part(&self, id: NodeId, part: Part) {
+        self.node(id).set_part(part);
     }
 
     /// Has each step of each task of a machine take some time; `(0, 0)` gives back full speed.

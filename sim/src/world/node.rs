@@ -2,6 +2,7 @@
 //! directed by `process`.
 
 use super::{NodeId, clock::Clock, disk::Disk};
+use crate::profile::Part;
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::{
@@ -42,6 +43,8 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) clock: Arc<Clock>,
     pub(super) disk: Arc<Disk>,
+    /// What its CPU time counts for.
+    part: AtomicU64,
     /// Which process is alive; 0 for none. Incarnations count from 1.
     live: Arc<AtomicU64>,
     slow_low_ns: AtomicU64,
@@ -55,6 +58,7 @@ impl Node {
             name: name.to_owned(),
             clock: Arc::new(Clock::new(id)),
             disk,
+            part: AtomicU64::new(Part::Clients as u64),
             live,
             slow_low_ns: AtomicU64::new(0),
             slow_high_ns: AtomicU64::new(0),
@@ -67,6 +71,14 @@ impl Node {
 
     pub(super) fn set_live_incarnation(&self, incarnation: u64) {
         self.live.store(incarnation, Ordering::Relaxed);
+    }
+
+    pub(super) fn part(&self) -> Part {
+        Part::ALL[self.part.load(Ordering::Relaxed) as usize]
+    }
+
+    pub(super) fn set_part(&self, part: Part) {
+        self.part.store(part as u64, Ordering::Relaxed);
     }
 
     /// How long a step of a task takes, from and to; nothing for a processor of full speed.

@@ -8,7 +8,7 @@ use super::{
     timer::SleepUntil,
     timer::{now_ns, sleep_until_ns},
 };
-use crate::decisions::Stream;
+use crate::{decisions::Stream, profile};
 use sillon_runtime::{AbortTask, BoxFuture};
 use std::{
     future::Future,
@@ -79,6 +79,7 @@ impl Future for ProcessTask {
         }
         ready!(this.poll_processor(context));
         let Some(future) = &mut this.future else { return Poll::Ready(()) };
+        let _counted = profile::within(this.node.part());
         let poll = quietly(|| catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))));
         match poll {
             Ok(Poll::Pending) => Poll::Pending,

@@ -119,7 +119,9 @@ impl Liveness {
 
     /// Whether all that must come about has.
     pub fn converged(&self) -> bool {
-        self.healed_ns.is_some() && self.has_leader && self.written && self.waiting.is_empty()
+        // Where nobody asks, nothing is to be written.
+        let is_written = self.written || self.asked_ns.is_none();
+        self.healed_ns.is_some() && self.has_leader && is_written && self.waiting.is_empty()
     }
 }
 

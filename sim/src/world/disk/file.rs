@@ -3,6 +3,7 @@
 use super::{Disk, FaultKind, directory::FileInode, os_error};
 use crate::{
     decisions::Stream,
+    profile::{self, Part},
     world::{
         lock,
         timer::{now_ns, sleep_until_ns},
@@ -27,6 +28,7 @@ pub(super) struct ProcessFile {
 
 impl ProcessFile {
     fn read_now(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let _counted = profile::within(Part::Disk);
         if !self.options.read {
             return Err(os_error(libc::EBADF));
         }
@@ -62,6 +64,7 @@ impl ProcessFile {
     }
 
     fn write_now(&self, buffers: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+        let _counted = profile::within(Part::Disk);
         if !self.options.write {
             return Err(os_error(libc::EBADF));
         }
@@ -208,6 +211,7 @@ impl File for ProcessFile {
     }
 
     fn sync_data(&self) -> IoFuture<'_, ()> {
+        let _counted = profile::within(Part::Disk);
         let (range, stall_ppm, stall_ms) = match self.disk.act(self.incarnation) {
             Ok(state) => (state.faults.sync_latency_us, state.faults.stall_ppm, state.faults.stall_ms),
             Err(error) => return IoFuture::ready(Err(error)),

@@ -3,6 +3,7 @@
 use super::{Disk, FaultKind, FileInode, Inode, State, View, file::ProcessFile, os_error};
 use crate::{
     decisions::Stream,
+    profile::{self, Part},
     world::{
         lock,
         timer::{now_ns, sleep_until_ns},
@@ -42,6 +43,7 @@ impl ProcessFileSystem {
     }
 
     fn act<T>(&self, f: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        let _counted = profile::within(Part::Disk);
         f(&mut *self.disk.act(self.incarnation)?)
     }
 

@@ -1,7 +1,7 @@
 //! A process's access to the network: listening and connecting. Owns the handshake.
 
 use super::{
-    ConnectionInfo, Direction, End, Network,
+    Bound, ConnectionInfo, Direction, End, Network,
     listener::{Backlog, SimulatedListener},
     pipe::Pipe,
     stream::SimulatedStream,
@@ -53,7 +53,8 @@ impl Process {
             if host.listeners.contains_key(&port) {
                 return Err(io::ErrorKind::AddrInUse.into());
             }
-            host.listeners.insert(port, backlog.clone());
+            let bound = Bound { backlog: backlog.clone(), is_local: address.ip().is_loopback() };
+            host.listeners.insert(port, bound);
             port
         };
         self.network.core.event(self.node, "listen", &[("port", u64::from(port))]);
@@ -65,7 +66,7 @@ impl Process {
         if self.is_alive() {
             let mut state = lock(&self.network.state);
             let listeners = &mut state.hosts[self.node.index()].listeners;
-            if listeners.get(&port).is_some_and(|known| Arc::ptr_eq(known, backlog)) {
+            if listeners.get(&port).is_some_and(|known| Arc::ptr_eq(&known.backlog, backlog)) {
                 listeners.remove(&port);
             }
         }
@@ -108,9 +109,11 @@ impl Process {
             let mut state = lock(&self.network.state);
             let id = state.next_connection;
             let server = &state.hosts[to.index()];
-            let Some(backlog) = server.listeners.get(&to_address.port()).cloned() else {
+            let bound = server.listeners.get(&to_address.port());
+            let Some(bound) = bound.filter(|bound| !bound.is_local || to == self.node) else {
                 return Answer::Refused;
             };
+            let backlog = bound.backlog.clone();
             let server_live = server.live.clone();
             if backlog.len() >= self.network.config.backlog {
                 return Answer::Nothing;

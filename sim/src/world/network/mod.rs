@@ -75,8 +75,15 @@ struct State {
 struct Host {
     live: Arc<AtomicU64>,
     powered: bool,
-    listeners: BTreeMap<u16, Arc<Backlog>>,
+    listeners: BTreeMap<u16, Bound>,
     next_port: u16,
+}
+
+/// A listening socket, and who may reach it.
+struct Bound {
+    backlog: Arc<Backlog>,
+    /// Bound to a loopback address: only the machine itself gets there.
+    is_local: bool,
 }
 
 /// What is set for one direction between two machines.

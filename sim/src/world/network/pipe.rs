@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     decisions::Stream,
+    profile::{self, Part},
     world::{
         FaultKind, dead_process, lock,
         timer::{self, Action, TimerKey, now_ns},
@@ -283,6 +284,7 @@ impl Pipe {
 
     /// The first segment on its way is due.
     pub(in crate::world) fn deliver(self: &Arc<Self>) {
+        let _counted = profile::within(Part::Network);
         let now = now_ns();
         let open = self.network.is_open(self.writer().node, self.reader().node);
         let mut state = lock(&self.state);

@@ -1,6 +1,7 @@
 //! A connection as a process holds it. Owns the halves and how dropping them ends it; the bytes are in `pipe`.
 
 use super::pipe::Pipe;
+use crate::profile::{self, Part};
 use sillon_runtime::{File, ReadHalf, Stream, WriteHalf};
 use std::{
     io::{self, IoSlice},
@@ -64,12 +65,14 @@ impl AsyncRead for Receiver {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        let _counted = profile::within(Part::Network);
         self.incoming.poll_receive(context, buffer)
     }
 }
 
 impl AsyncWrite for Sender {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let _counted = profile::within(Part::Network);
         self.outgoing.poll_send(context, &[IoSlice::new(bytes)])
     }
     fn poll_write_vectored(
@@ -77,6 +80,7 @@ impl AsyncWrite for Sender {
         context: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        let _counted = profile::within(Part::Network);
         self.outgoing.poll_send(context, buffers)
     }
     fn is_write_vectored(&self) -> bool {
