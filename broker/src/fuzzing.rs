@@ -4,7 +4,7 @@
 //! A target takes any bytes. It may refuse them; it may not panic, and it may not allocate by a length that the bytes
 //! only claim.
 
-use crate::{config::properties, log::fuzz_targets, metadata::file_store, types::TopicId};
+use crate::{config::properties, log::fuzz_targets, types::TopicId};
 use bytes::Bytes;
 use sillon_protocol::{
     messages::{AnyRequest, AnyResponse, SUPPORTED_APIS, decode_request_header, supported_versions},
@@ -27,7 +27,6 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("batch header", |bytes| drop(BatchHeader::parse(bytes))),
     ("server.properties", |bytes| drop(properties::parse(&String::from_utf8_lossy(bytes), "fuzz"))),
     ("configuration", configuration),
-    ("cluster-metadata.json", |bytes| drop(file_store::decode(bytes))),
     ("topic id", topic_id),
     ("offset checkpoint", fuzz_targets::offset_checkpoint),
     ("leader epoch checkpoint", fuzz_targets::epoch_checkpoint),
@@ -40,7 +39,6 @@ pub const TARGETS: &[(&str, Target)] = &[
 /// Bytes that each of some targets accepts, to start from.
 pub fn samples() -> Vec<Vec<u8>> {
     let mut samples = fuzz_targets::samples();
-    samples.push(file_store::encode(&crate::metadata::MetadataImage::default(), 0));
     samples.push(b"broker.id=1\nlisteners=PLAINTEXT://:9092\nlog.retention.hours=3\n".to_vec());
     samples
 }

@@ -7,8 +7,8 @@ use crate::{
     jobs,
     log::LogDirectories,
     metadata::{
-        BrokerImage, Change, Endpoint, MetadataDelta, MetadataError, MetadataImage, MetadataPosition,
-        MetadataStore, PartitionImage, TopicImage,
+        BrokerImage, Endpoint, MetadataDelta, MetadataImage, MetadataPosition,
+        PartitionImage, TopicImage,
     },
     observe::Observers,
     partition::Partition,
@@ -92,20 +92,6 @@ struct Membership {
 impl Membership {
     fn heard(&self) -> Arc<MetadataImage> {
         self.truth.lock().unwrap().heard[&self.me].clone()
-    }
-}
-
-impl MetadataStore for Membership {
-    fn image(&self) -> Arc<MetadataImage> {
-        self.heard()
-    }
-
-    fn allocate_producer_ids(&self, _: i64) -> BoxFuture<'_, Result<i64, MetadataError>> {
-        Box::pin(async { Ok(0) })
-    }
-
-    fn submit(&self, _: Change) -> BoxFuture<'_, Result<Arc<MetadataImage>, MetadataError>> {
-        Box::pin(async { Ok(self.heard()) })
     }
 }
 
@@ -201,16 +187,14 @@ impl Nodes {
             let directories = LogDirectories::open(context, &config.log_dirs).await.unwrap();
             let membership = Arc::new(Membership { me, truth: truth.clone() });
             let advertised = config.advertised_listeners.clone();
-            let broker = Broker::start(
+            let broker = Broker::new(
                 runtime.clone(),
                 config,
                 advertised,
                 Observers::NONE,
-                membership.clone(),
                 membership,
                 directories,
             );
-            let broker = broker.await.unwrap();
             let tasks = [jobs::start(&broker), server.serve(&broker)];
             nodes.push(Node { broker, port, _tasks: tasks, _directory: directory });
         }
