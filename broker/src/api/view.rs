@@ -82,10 +82,16 @@ impl View {
         Some(VisibleBroker { id: id.0, host, port, rack: broker.rack.as_deref().map(str::to_owned) })
     }
 
-    /// The controller's id, −1 where there is none that the client can reach.
+    /// The broker that a client is to send the controller's business to, −1 where there is none at present. Whoever is
+    /// asked hands it on, so a controller that the client cannot reach is no reason to give it none.
     pub(super) fn controller(&self) -> i32 {
-        let visible = |id: &BrokerId| self.leads_visibly(*id).is_ok();
-        self.image.controller.filter(visible).unwrap_or(BrokerId::NONE).0
+        let alone = self.image.brokers.is_empty().then_some(self.own);
+        let controller = self.image.controller.and_then(|id| match self.leads_visibly(id) {
+            Ok(()) => Some(id),
+            Err(ErrorCode::LISTENER_NOT_FOUND) => Some(self.own),
+            Err(_) => None,
+        });
+        controller.or(alone).unwrap_or(BrokerId::NONE).0
     }
 
     /// Some of a topic's partitions.

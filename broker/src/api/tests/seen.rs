@@ -48,6 +48,9 @@ fn metadata_of_three_brokers_one_gone() {
     // Of itself the broker knows best through which address this client reaches it.
     assert_eq!(brokers, [(1, "own", 9999, Some("rack-1")), (2, "n2", 9092, Some("rack-2"))]);
     assert_eq!((seen.controller_id, seen.cluster_id.as_deref()), (2, Some("c")));
+    let mut without = wounded();
+    without.controller = Some(BrokerId(3));
+    assert_eq!(all(&view(without), 13).controller_id, -1, "a controller that is gone is none");
     let topic = &seen.topics[0];
     assert_eq!((topic.name.as_deref(), topic.topic_id, topic.error_code), (Some("t"), topic_id(5).0, 0));
     let [first, second] = &topic.partitions[..] else { panic!("two partitions") };
@@ -68,7 +71,11 @@ fn a_leader_without_the_clients_listener_cannot_be_seen() {
     let view = view(image);
     for (version, code) in [(5, ErrorCode::LEADER_NOT_AVAILABLE), (6, ErrorCode::LISTENER_NOT_FOUND)] {
         let seen = all(&view, version);
-        assert_eq!((seen.brokers.len(), seen.controller_id), (1, -1));
+        assert_eq!(seen.brokers.len(), 1);
+        assert_eq!(
+            seen.controller_id, 1,
+            "it is the controller that cannot be seen, and this broker hands on"
+        );
         let partition = &seen.topics[0].partitions[0];
         assert_eq!((ErrorCode::from(partition.error_code), partition.leader_id), (code, -1));
         // It lives: the replica is not offline.
