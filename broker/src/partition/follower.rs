@@ -30,6 +30,8 @@ pub struct FetchedFrom {
     pub leader_epoch: LeaderEpoch,
     /// The offset that the fetch named: the log's end at that moment.
     pub fetch_offset: Offset,
+    /// The epoch of the log's last record at that moment. With the offset it names the whole log (I10).
+    pub last_epoch: LeaderEpoch,
 }
 
 /// What a leader answered for the partition.
@@ -54,6 +56,8 @@ pub struct OwnLog {
     pub log_start: Offset,
     /// Its end.
     pub log_end: Offset,
+    /// The epoch of its last record; [`LeaderEpoch::NONE`] where it holds none.
+    pub last_epoch: LeaderEpoch,
     /// Its answer to "which is the largest epoch not larger than the diverging one, and where does it end".
     pub end_of_diverging_epoch: (LeaderEpoch, Offset),
 }
@@ -153,7 +157,8 @@ impl FollowerState {
     /// An answer counts only for the one who still follows that leader in that epoch, with the log that asked (B15).
     fn check_origin(&self, from: FetchedFrom, own: OwnLog) -> Result<(), NotApplied> {
         let follows = self.leader == Some(from.leader) && self.leader_epoch == from.leader_epoch;
-        if follows && own.log_end == from.fetch_offset { Ok(()) } else { Err(NotApplied::Obsolete) }
+        let is_same_log = (own.log_end, own.last_epoch) == (from.fetch_offset, from.last_epoch);
+        if follows && is_same_log { Ok(()) } else { Err(NotApplied::Obsolete) }
     }
 
     /// The leader's high watermark was told: gives the move of the own one, which never goes back and never passes the

@@ -74,9 +74,11 @@ impl Partition {
         if self.is_removed() {
             return Err(ApplyError::Obsolete);
         }
+        let position = self.position();
         let own = OwnLog {
-            log_start: self.log.log_start_offset(),
-            log_end: self.log.log_end_offset(),
+            log_start: position.log_start,
+            log_end: position.log_end,
+            last_epoch: position.last_epoch,
             end_of_diverging_epoch: answer.diverging.map_or((LeaderEpoch::NONE, Offset(-1)), |diverging| {
                 self.log.end_offset_for_epoch(diverging.epoch)
             }),

@@ -438,6 +438,7 @@ impl Fetcher {
             leader: self.leader,
             leader_epoch: asked.leader_epoch,
             fetch_offset: asked.fetch_offset,
+            last_epoch: asked.last_epoch,
         };
         let records = match &response.records {
             Records::Bytes(bytes) => bytes.clone(),

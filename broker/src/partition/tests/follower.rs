@@ -16,7 +16,12 @@ fn follower() -> FollowerState {
 }
 
 fn from(fetch_offset: i64) -> FetchedFrom {
-    FetchedFrom { leader: LEADER, leader_epoch: EPOCH, fetch_offset: Offset(fetch_offset) }
+    FetchedFrom {
+        leader: LEADER,
+        leader_epoch: EPOCH,
+        fetch_offset: Offset(fetch_offset),
+        last_epoch: LeaderEpoch(4),
+    }
 }
 
 fn answer() -> LeaderAnswer {
@@ -38,6 +43,7 @@ fn own(log_start: i64, log_end: i64, epoch: (i32, i64)) -> OwnLog {
     OwnLog {
         log_start: Offset(log_start),
         log_end: Offset(log_end),
+        last_epoch: LeaderEpoch(4),
         end_of_diverging_epoch: (LeaderEpoch(epoch.0), Offset(epoch.1)),
     }
 }
@@ -121,6 +127,7 @@ fn b15_an_answer_from_another_time_is_not_applied() {
     for from in [
         FetchedFrom { leader: BrokerId(2), ..from(10) },
         FetchedFrom { leader_epoch: LeaderEpoch(4), ..from(10) },
+        FetchedFrom { last_epoch: LeaderEpoch(3), ..from(10) },
         from(9),
     ] {
         assert_eq!(follower().on_answer(from, &answer(), own), Err(NotApplied::Obsolete));

@@ -195,6 +195,8 @@ impl World {
         replica.epochs.truncate_end(end);
         replica.role = Role::Follower(FollowerState::new(None, LeaderEpoch::NONE, Offset(noted as i64)));
         replica.broker_epoch.0 += 1;
+        // A new process asks for the metadata anew: what was on its way to the old one never arrives.
+        self.network.retain(|message| !matches!(message, Message::Metadata { to, .. } if *to == index));
         self.network.push(Message::Metadata { to: index, state: self.truth.clone() });
         // The controller gives a partition whose leader was gone to somebody, and be it the same one.
         if self.truth.leader == Some(broker(index)) {
@@ -359,7 +361,8 @@ impl World {
             records.extend(self.replicas[to].log[offset.0 as usize..].iter().take(count));
             answer.has_records = !records.is_empty();
         }
-        let origin = FetchedFrom { leader: broker(to), leader_epoch: epoch, fetch_offset: offset };
+        let origin =
+            FetchedFrom { leader: broker(to), leader_epoch: epoch, fetch_offset: offset, last_epoch: last };
         self.network.push(Message::Answer { to: from, from: origin, answer, records });
         self.note(to, effects);
     }
@@ -371,6 +374,7 @@ impl World {
         let own = OwnLog {
             log_start: Offset::ZERO,
             log_end: end,
+            last_epoch: replica.log.last().map_or(LeaderEpoch::NONE, |record| record.0),
             end_of_diverging_epoch: answer.diverging.map_or((LeaderEpoch::NONE, Offset(-1)), |diverging| {
                 replica.epochs.end_offset_for(diverging.epoch, end)
             }),
