@@ -92,7 +92,7 @@ impl Run {
         for (name, topic) in &before.topics {
             assert_eq!(after.topic(name), Some(topic), "what was seen is seen again");
         }
-        if in_order && self.world.registered().len() == after.brokers.len() {
+        if in_order && self.world.registered() == before.brokers {
             let chores = self.world.controller.chores();
             assert_eq!(chores, [], "what was done is not done again");
         }
@@ -292,7 +292,7 @@ fn counted(state: &PartitionImage) -> impl Iterator<Item = BrokerId> + '_ {
 
 #[test]
 fn whatever_happens_nobody_leads_who_misses_what_was_committed() {
-    for seed in 1..=60 {
+    for seed in 1..=16 {
         let mut run = Run::new(seed);
         for _ in 0..80 {
             run.step();
