@@ -16,6 +16,12 @@ fn a_record_is_acknowledged_when_all_in_sync_have_it_and_all_learn_that_it_is_co
     scenario(|runtime| async move {
         let nodes = Nodes::start(&runtime, 3, "").await;
         nodes.lead(1, &[1, 2, 3]).await;
+        let entered = nodes.partition(1).log().latest_epoch();
+        assert_eq!(
+            entered,
+            Some(LeaderEpoch(1)),
+            "B04: a leader's epoch is in its log before its first record"
+        );
         let began = runtime.now();
         for number in 0..20 {
             let answer = nodes.produce(1, &format!("record {number}"), -1).await;
