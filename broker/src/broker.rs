@@ -126,7 +126,7 @@ impl Broker {
         let image = metadata.submit(Change::BeginLeadership { broker: config.broker_id }).await?;
         let broker = Arc::new(Broker {
             sessions: Mutex::new(Sessions::new(config.fetch_session_slots)),
-            producer_ids: ProducerIds::new(metadata.clone()),
+            producer_ids: ProducerIds::new(cluster.clone()),
             topics: RwLock::default(),
             reconciling: tokio::sync::Mutex::new(()),
             runtime,

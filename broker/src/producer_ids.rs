@@ -1,8 +1,8 @@
-//! Gives out producer ids, each once in the life of the cluster: they are taken from the metadata in blocks, and a
+//! Gives out producer ids, each once in the life of the cluster: they are taken from the cluster in blocks, and a
 //! block is used up only by the process that took it. Owns the block at hand.
 
 use crate::{
-    metadata::{MetadataError, MetadataStore},
+    cluster::{Cluster, ClusterError},
     types::ProducerId,
 };
 use std::sync::Arc;
@@ -12,25 +12,25 @@ const BLOCK: i64 = 1000;
 
 /// The ids at hand.
 pub struct ProducerIds {
-    metadata: Arc<dyn MetadataStore>,
+    cluster: Arc<dyn Cluster>,
     /// The next id and the end of the block.
     at_hand: tokio::sync::Mutex<(i64, i64)>,
 }
 
 impl ProducerIds {
     /// Nothing is at hand yet.
-    pub fn new(metadata: Arc<dyn MetadataStore>) -> ProducerIds {
-        ProducerIds { metadata, at_hand: tokio::sync::Mutex::new((0, 0)) }
+    pub fn new(cluster: Arc<dyn Cluster>) -> ProducerIds {
+        ProducerIds { cluster, at_hand: tokio::sync::Mutex::new((0, 0)) }
     }
 
     /// An id that was never given out before.
     ///
     /// # Errors
-    /// Where the metadata cannot be written.
-    pub async fn next(&self) -> Result<ProducerId, MetadataError> {
+    /// Where no block can be had at present.
+    pub async fn next(&self) -> Result<ProducerId, ClusterError> {
         let mut at_hand = self.at_hand.lock().await;
         if at_hand.0 == at_hand.1 {
-            let first = self.metadata.allocate_producer_ids(BLOCK).await?;
+            let first = self.cluster.allocate_producer_ids(BLOCK).await?;
             *at_hand = (first, first + BLOCK);
         }
         let id = at_hand.0;

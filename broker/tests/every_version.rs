@@ -165,6 +165,43 @@ async fn ask_about_topics(connection: &Connection) {
         ..Default::default()
     })
     .await;
+    ask_about_replicas(connection).await;
+}
+
+async fn ask_about_replicas(connection: &Connection) {
+    for partitions in [None, Some(vec![0, 9])] {
+        in_all_versions(connection, |version| ElectLeadersRequest {
+            election_type: i8::from(version >= 1),
+            topic_partitions: partitions
+                .clone()
+                .map(|partitions| vec![ElectLeadersTopic { topic: "t".to_owned(), partitions }]),
+            ..ElectLeadersRequest::default()
+        })
+        .await;
+    }
+    for replicas in [None, Some(vec![0]), Some(vec![99]), Some(Vec::new())] {
+        in_all_versions(connection, |_| {
+            let partition =
+                |partition_index| ReassignablePartition { partition_index, replicas: replicas.clone() };
+            let partitions = vec![partition(0), partition(9)];
+            let topics = vec![ReassignableTopic { name: "t".to_owned(), partitions }];
+            AlterPartitionReassignmentsRequest { topics, ..Default::default() }
+        })
+        .await;
+    }
+    in_all_versions(connection, |_| ListPartitionReassignmentsRequest::default()).await;
+    in_all_versions(connection, |_| AlterReplicaLogDirsRequest {
+        dirs: vec![AlterReplicaLogDir {
+            path: "/nowhere".to_owned(),
+            topics: vec![AlterReplicaLogDirTopic { name: "t".to_owned(), partitions: vec![0, 9] }],
+        }],
+    })
+    .await;
+    in_all_versions(connection, |_| DescribeProducersRequest {
+        topics: vec![DescribeProducersTopic { name: "t".to_owned(), partition_indexes: vec![0, 9] }],
+    })
+    .await;
+    in_all_versions(connection, |_| ListConfigResourcesRequest::default()).await;
 }
 
 async fn ask_about_configuration(connection: &Connection) {

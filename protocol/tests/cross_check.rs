@@ -202,11 +202,17 @@ cross_checks! {
     offset_for_leader_epoch: OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse;
     describe_configs: DescribeConfigsRequest, DescribeConfigsResponse;
     alter_configs: AlterConfigsRequest, AlterConfigsResponse;
+    alter_replica_log_dirs: AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse;
     describe_log_dirs: DescribeLogDirsRequest, DescribeLogDirsResponse;
     create_partitions: CreatePartitionsRequest, CreatePartitionsResponse;
+    elect_leaders: ElectLeadersRequest, ElectLeadersResponse;
     incremental_alter_configs: IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse;
+    alter_partition_reassignments: AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse;
+    list_partition_reassignments: ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse;
     alter_partition: AlterPartitionRequest, AlterPartitionResponse;
     describe_cluster: DescribeClusterRequest, DescribeClusterResponse;
+    describe_producers: DescribeProducersRequest, DescribeProducersResponse;
+    list_config_resources: ListConfigResourcesRequest, ListConfigResourcesResponse;
     describe_topic_partitions: DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse;
 }
 

@@ -1,14 +1,15 @@
 //! AlterConfigs (33): replaces all that is set on a topic or broker. Also what both ways of changing configuration share.
 
 use super::{
-    describe_configs::{BROKER, TOPIC, check_broker_name},
-    metadata_error_code,
+    admin::{Admin, Refusal, on_the_wire},
+    describe_configs::{BROKER, TOPIC},
 };
 use crate::{
     broker::Broker,
-    config::topic,
-    metadata::{Change, image::ALL_BROKERS},
+    controller::{Command, ConfigEdit, ConfigOperation},
+    metadata::image::ALL_BROKERS,
     server::dispatch::Client,
+    types::BrokerId,
 };
 use sillon_protocol::{
     ErrorCode,
@@ -16,9 +17,7 @@ use sillon_protocol::{
         AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse,
     },
 };
-use std::collections::BTreeMap;
-
-pub(super) type Refusal = (ErrorCode, String);
+use std::{collections::BTreeSet, sync::Arc};
 
 pub(crate) async fn handle(
     broker: &Broker,
@@ -26,29 +25,52 @@ pub(crate) async fn handle(
     _: i16,
     request: AlterConfigsRequest,
 ) -> AlterConfigsResponse {
+    alter(&mut Admin::of(broker), request).await
+}
+
+/// The answer where the controller could not be asked.
+pub(crate) fn refused(
+    _: i16,
+    request: AlterConfigsRequest,
+    refusal: (ErrorCode, String),
+) -> AlterConfigsResponse {
+    let refuse = |resource: AlterConfigsResource| {
+        response(resource.resource_type, resource.resource_name, Err(refusal.clone()))
+    };
+    let responses = request.resources.into_iter().map(refuse).collect();
+    AlterConfigsResponse { responses, ..AlterConfigsResponse::default() }
+}
+
+pub(super) async fn alter(admin: &mut Admin<'_>, request: AlterConfigsRequest) -> AlterConfigsResponse {
+    let named = |resource: &AlterConfigsResource| (resource.resource_type, resource.resource_name.clone());
+    let mut twice = Duplicates::among(request.resources.iter().map(named));
     let mut responses = Vec::with_capacity(request.resources.len());
     for resource in request.resources {
-        let result = replace(broker, &resource, request.validate_only).await;
+        let result = match twice.take(&named(&resource)) {
+            Some(true) => Err(Duplicates::refusal()),
+            Some(false) => continue,
+            None => replace(admin, &resource, request.validate_only).await,
+        };
         responses.push(response(resource.resource_type, resource.resource_name, result));
     }
+    admin.settle().await;
     AlterConfigsResponse { responses, ..AlterConfigsResponse::default() }
 }
 
 async fn replace(
-    broker: &Broker,
+    admin: &mut Admin<'_>,
     resource: &AlterConfigsResource,
     validate_only: bool,
 ) -> Result<(), Refusal> {
-    let target = Target::find(broker, resource.resource_type, &resource.resource_name)?;
-    let mut configs = BTreeMap::new();
+    let target = Target::find(resource.resource_type, &resource.resource_name)?;
+    let mut edits = Vec::with_capacity(resource.configs.len());
     for config in &resource.configs {
         let value = config.value.clone().ok_or_else(|| {
             (ErrorCode::INVALID_CONFIG, format!("Null value not supported for: {}", config.name))
         })?;
-        target.check(&config.name, &value)?;
-        configs.insert(config.name.clone(), value);
+        edits.push(ConfigEdit { key: config.name.clone(), operation: ConfigOperation::Set(value) });
     }
-    target.store(broker, configs, validate_only).await
+    admin.submit(target.command(edits, true, validate_only)).await.map(|_| ())
 }
 
 /// What both ways of changing configuration answer.
@@ -57,44 +79,56 @@ pub(super) fn response(
     resource_name: String,
     result: Result<(), Refusal>,
 ) -> AlterConfigsResourceResponse {
-    let (code, error_message) = match result {
-        Ok(()) => (ErrorCode::NONE, None),
-        Err((code, text)) => (code, Some(text)),
-    };
-    AlterConfigsResourceResponse { error_code: code.code(), error_message, resource_type, resource_name }
+    let (error_code, error_message) = on_the_wire(result);
+    AlterConfigsResourceResponse { error_code, error_message, resource_type, resource_name }
+}
+
+/// Resources that a request names more than once: none of them is changed, and the answer names each once.
+pub(super) struct Duplicates {
+    twice: BTreeSet<(i8, String)>,
+    told: BTreeSet<(i8, String)>,
+}
+
+impl Duplicates {
+    pub(super) fn among(resources: impl Iterator<Item = (i8, String)>) -> Duplicates {
+        let mut seen = BTreeSet::new();
+        let twice = resources.filter(|resource| !seen.insert(resource.clone())).collect();
+        Duplicates { twice, told: BTreeSet::new() }
+    }
+
+    /// None for a resource that is named once; else whether it is to be told of now.
+    pub(super) fn take(&mut self, resource: &(i8, String)) -> Option<bool> {
+        self.twice.contains(resource).then(|| self.told.insert(resource.clone()))
+    }
+
+    pub(super) fn refusal() -> Refusal {
+        (ErrorCode::INVALID_REQUEST, "Each resource must appear at most once.".to_owned())
+    }
 }
 
 /// A topic or broker whose configuration changes.
 pub(super) enum Target {
-    /// A topic, with what is set on it now.
-    Topic(crate::types::TopicId, BTreeMap<String, String>),
-    /// A broker or all of them, with what is set now.
-    Broker(crate::types::BrokerId, BTreeMap<String, String>),
+    Topic(Arc<str>),
+    /// A broker or all of them.
+    Broker(BrokerId),
 }
 
 impl Target {
     /// The target of that type and name.
     ///
     /// # Errors
-    /// The code and text for the resource: it does not exist, or cannot be configured here.
-    pub(super) fn find(broker: &Broker, resource_type: i8, name: &str) -> Result<Target, Refusal> {
-        let image = broker.image();
+    /// The code and text for the resource: nothing of that kind can be configured.
+    pub(super) fn find(resource_type: i8, name: &str) -> Result<Target, Refusal> {
         match resource_type {
-            TOPIC => match image.topic(name) {
-                Some(topic) => Ok(Target::Topic(topic.id, topic.configs.clone())),
-                None => Err((
-                    ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-                    format!("The topic '{name}' does not exist."),
+            TOPIC => Ok(Target::Topic(name.into())),
+            BROKER if name.is_empty() => Ok(Target::Broker(ALL_BROKERS)),
+            BROKER => match name.parse::<i32>() {
+                Ok(id) if id >= 0 => Ok(Target::Broker(BrokerId(id))),
+                _ => Err((
+                    ErrorCode::INVALID_REQUEST,
+                    format!("Broker id must be an integer, but it is: {name}"),
                 )),
             },
-            BROKER if name.is_empty() => {
-                Ok(Target::Broker(ALL_BROKERS, image.broker_config(ALL_BROKERS).clone()))
-            }
-            BROKER => {
-                check_broker_name(broker, name)?;
-                let id = broker.config().broker_id;
-                Ok(Target::Broker(id, image.broker_config(id).clone()))
-            }
             other => Err((
                 ErrorCode::INVALID_REQUEST,
                 format!("Configuration resources of type {other} are not supported."),
@@ -102,45 +136,13 @@ impl Target {
         }
     }
 
-    /// What is set now.
-    pub(super) fn current(&self) -> &BTreeMap<String, String> {
+    /// The change as a command.
+    pub(super) fn command(self, edits: Vec<ConfigEdit>, replace_all: bool, validate_only: bool) -> Command {
         match self {
-            Target::Topic(_, configs) | Target::Broker(_, configs) => configs,
-        }
-    }
-
-    /// Checks a value.
-    ///
-    /// # Errors
-    /// INVALID_CONFIG with the reason.
-    pub(super) fn check(&self, name: &str, value: &str) -> Result<(), Refusal> {
-        let checked = match self {
-            Target::Topic(..) => topic::check_topic_value(name, value),
-            Target::Broker(..) => topic::check_broker_value(name, value),
-        };
-        checked.map_err(|text| (ErrorCode::INVALID_CONFIG, text))
-    }
-
-    /// Stores all that is set from now on.
-    ///
-    /// # Errors
-    /// Why the change was refused.
-    pub(super) async fn store(
-        &self,
-        broker: &Broker,
-        configs: BTreeMap<String, String>,
-        validate_only: bool,
-    ) -> Result<(), Refusal> {
-        if validate_only {
-            return Ok(());
-        }
-        let change = match self {
-            Target::Topic(id, _) => Change::SetTopicConfigs { id: *id, configs },
-            Target::Broker(broker, _) => Change::SetBrokerConfigs { broker: *broker, configs },
-        };
-        match broker.submit(change).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err((metadata_error_code(&error), error.to_string())),
+            Target::Topic(name) => Command::EditTopicConfigs { name, edits, replace_all, validate_only },
+            Target::Broker(broker) => {
+                Command::EditBrokerConfigs { broker, edits, replace_all, validate_only }
+            }
         }
     }
 }

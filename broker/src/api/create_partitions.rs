@@ -1,18 +1,14 @@
 //! CreatePartitions (37): more partitions for topics.
 
-use super::{
-    create_topics::{MAX_PARTITIONS, check_replicas},
-    metadata_error_code,
-};
-use crate::{broker::Broker, metadata::Change, server::dispatch::Client, types::BrokerId};
+use super::admin::{Admin, Refusal, brokers, on_the_wire};
+use crate::{broker::Broker, controller::Command, server::dispatch::Client};
 use sillon_protocol::{
     ErrorCode,
     messages::{
         CreatePartitionsRequest, CreatePartitionsResponse, CreatePartitionsTopic, CreatePartitionsTopicResult,
     },
 };
-
-type Refusal = (ErrorCode, String);
+use std::collections::BTreeSet;
 
 pub(crate) async fn handle(
     broker: &Broker,
@@ -20,67 +16,59 @@ pub(crate) async fn handle(
     _: i16,
     request: CreatePartitionsRequest,
 ) -> CreatePartitionsResponse {
+    create(&mut Admin::of(broker), request).await
+}
+
+/// The answer where the controller could not be asked.
+pub(crate) fn refused(
+    _: i16,
+    request: CreatePartitionsRequest,
+    refusal: (ErrorCode, String),
+) -> CreatePartitionsResponse {
+    let results = request.topics.into_iter().map(|topic| result(topic.name, Err(refusal.clone())));
+    CreatePartitionsResponse { results: results.collect(), ..CreatePartitionsResponse::default() }
+}
+
+pub(super) async fn create(
+    admin: &mut Admin<'_>,
+    request: CreatePartitionsRequest,
+) -> CreatePartitionsResponse {
+    let mut seen = BTreeSet::new();
+    let twice: BTreeSet<String> = {
+        let names = request.topics.iter().map(|topic| &topic.name);
+        names.filter(|name| !seen.insert((*name).clone())).cloned().collect()
+    };
     let mut results = Vec::with_capacity(request.topics.len());
     for topic in request.topics {
-        let (code, error_message) = match grow(broker, &topic, request.validate_only).await {
-            Ok(()) => (ErrorCode::NONE, None),
-            Err((code, text)) => (code, Some(text)),
-        };
-        results.push(CreatePartitionsTopicResult {
-            name: topic.name,
-            error_code: code.code(),
-            error_message,
-        });
+        if !twice.contains(&topic.name) {
+            let grown = grow(admin, &topic, request.validate_only).await;
+            results.push(result(topic.name, grown));
+        } else if seen.remove(&topic.name) {
+            let refusal = (ErrorCode::INVALID_REQUEST, "Duplicate topic name.".to_owned());
+            results.push(result(topic.name, Err(refusal)));
+        }
     }
+    admin.settle().await;
     CreatePartitionsResponse { results, ..CreatePartitionsResponse::default() }
 }
 
-async fn grow(broker: &Broker, request: &CreatePartitionsTopic, validate_only: bool) -> Result<(), Refusal> {
-    let image = broker.image();
-    let topic = image.topic(&request.name).ok_or_else(|| {
-        (ErrorCode::UNKNOWN_TOPIC_OR_PARTITION, format!("Topic '{}' does not exist.", request.name))
-    })?;
-    let present = topic.partitions.len();
-    let wanted = usize::try_from(request.count).unwrap_or(0);
-    let refuse = |text: String| Err((ErrorCode::INVALID_PARTITIONS, text));
-    if wanted < present {
-        return refuse(format!(
-            "The topic {} currently has {present} partition(s); {} would not be an increase.",
-            request.name, request.count
-        ));
-    }
-    if wanted == present {
-        return refuse(format!("Topic already has {present} partition(s)."));
-    }
-    if request.count > MAX_PARTITIONS {
-        return refuse(format!("Number of partitions must not be larger than {MAX_PARTITIONS}."));
-    }
-    let assignment = assignment(broker, request, wanted - present)?;
-    if validate_only {
-        return Ok(());
-    }
-    let change = Change::AddPartitions { id: topic.id, present, assignment };
-    match broker.submit(change).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err((metadata_error_code(&error), error.to_string())),
-    }
+fn result(name: String, result: Result<(), Refusal>) -> CreatePartitionsTopicResult {
+    let (error_code, error_message) = on_the_wire(result);
+    CreatePartitionsTopicResult { name, error_code, error_message }
 }
 
-fn assignment(
-    broker: &Broker,
-    request: &CreatePartitionsTopic,
-    more: usize,
-) -> Result<Vec<Vec<BrokerId>>, Refusal> {
-    let Some(lists) = &request.assignments else {
-        return Ok(vec![vec![broker.config().broker_id]; more]);
+async fn grow(
+    admin: &mut Admin<'_>,
+    topic: &CreatePartitionsTopic,
+    validate_only: bool,
+) -> Result<(), Refusal> {
+    let lists = topic.assignments.as_ref();
+    let command = Command::CreatePartitions {
+        name: topic.name.as_str().into(),
+        total: topic.count,
+        assignment: lists.map(|lists| lists.iter().map(|list| brokers(&list.broker_ids)).collect()),
+        validate_only,
+        placement_seed: admin.placement_seed(),
     };
-    let refuse = |text| (ErrorCode::INVALID_REPLICA_ASSIGNMENT, text);
-    if lists.len() != more {
-        let text = format!(
-            "Attempted to add {more} additional partition(s), but only {} assignment(s) were specified.",
-            lists.len()
-        );
-        return Err(refuse(text));
-    }
-    lists.iter().map(|list| check_replicas(broker, &list.broker_ids).map_err(refuse)).collect()
+    admin.submit(command).await.map(|_| ())
 }

@@ -1,29 +1,31 @@
-//! CreateTopics (19): new topics, with their partitions on this broker.
+//! CreateTopics (19): new topics. Also the way by which Metadata creates topics that are asked for.
 
-use super::{describe_configs, metadata_error_code};
+use super::{
+    admin::{Admin, Refusal, brokers},
+    describe_configs,
+};
 use crate::{
     broker::Broker,
-    config::topic,
-    metadata::{Change, MetadataError, MetadataImage, change, names},
+    cluster::ClusterError,
+    controller::{Command, Outcome},
+    metadata::MetadataImage,
     server::dispatch::Client,
-    types::{BrokerId, TopicId, Uuid},
+    types::BrokerId,
 };
+use bytes::Bytes;
 use sillon_protocol::{
-    ErrorCode,
+    ApiKey, ErrorCode,
     messages::{
         CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfigs, CreatableTopicResult,
-        CreateTopicsRequest, CreateTopicsResponse,
+        CreateTopicsRequest, CreateTopicsResponse, RequestHeader, ResponseHeader, request_header_version,
+        response_header_version,
     },
+    wire::{Decoder, EncodeError, Encoder, Message},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// More partitions than this in one topic are refused: each takes files and memory.
-pub(super) const MAX_PARTITIONS: i32 = 100_000;
-
-type Refusal = (ErrorCode, String);
+/// The version in which a broker hands the creation of topics to the controller.
+const OWN_VERSION: i16 = 7;
 
 pub(crate) async fn handle(
     broker: &Broker,
@@ -31,6 +33,21 @@ pub(crate) async fn handle(
     _: i16,
     request: CreateTopicsRequest,
 ) -> CreateTopicsResponse {
+    create(&mut Admin::of(broker), request).await
+}
+
+/// The answer where the controller could not be asked.
+pub(crate) fn refused(
+    _: i16,
+    request: CreateTopicsRequest,
+    refusal: (ErrorCode, String),
+) -> CreateTopicsResponse {
+    let topics = request.topics.into_iter().map(|topic| refuse(topic.name, refusal.clone()));
+    CreateTopicsResponse { topics: topics.collect(), ..CreateTopicsResponse::default() }
+}
+
+/// Creates topics; the controller is on this broker.
+async fn create(admin: &mut Admin<'_>, request: CreateTopicsRequest) -> CreateTopicsResponse {
     let mut seen = BTreeSet::new();
     let mut twice = BTreeSet::new();
     for topic in &request.topics {
@@ -44,20 +61,51 @@ pub(crate) async fn handle(
             // Named once in the answer, as Kafka does.
             if seen.remove(&topic.name) {
                 let message = "Duplicate topic name.".to_owned();
-                topics.push(refused(topic.name, (ErrorCode::INVALID_REQUEST, message)));
+                topics.push(refuse(topic.name, (ErrorCode::INVALID_REQUEST, message)));
             }
             continue;
         }
         let name = topic.name.clone();
-        topics.push(match create_one(broker, topic, request.validate_only).await {
+        topics.push(match create_one(admin, topic, request.validate_only).await {
             Ok(result) => result,
-            Err(refusal) => refused(name, refusal),
+            Err(refusal) => refuse(name, refusal),
         });
     }
+    admin.settle().await;
     CreateTopicsResponse { topics, ..CreateTopicsResponse::default() }
 }
 
-fn refused(name: String, (code, message): Refusal) -> CreatableTopicResult {
+/// Creates topics, on this broker or by way of the controller.
+///
+/// # Errors
+/// Where the controller cannot be asked, or its answer cannot be read.
+pub(super) async fn create_anywhere(
+    admin: &mut Admin<'_>,
+    request: CreateTopicsRequest,
+) -> Result<CreateTopicsResponse, ClusterError> {
+    if admin.cluster.controller().is_some() {
+        return Ok(create(admin, request).await);
+    }
+    let unreadable = |error: String| ClusterError::Unreachable { broker: BrokerId::NONE, reason: error };
+    let frame = frame(&request).map_err(|error| unreadable(error.to_string()))?;
+    let answer = admin.cluster.forward(frame).await?;
+    let mut decoder = Decoder::new(&answer);
+    ResponseHeader::decode(response_header_version(ApiKey::CreateTopics, OWN_VERSION), &mut decoder)
+        .and_then(|_| CreateTopicsResponse::decode(OWN_VERSION, &mut decoder))
+        .map_err(|error| unreadable(error.to_string()))
+}
+
+/// The request as a client's frame.
+fn frame(request: &CreateTopicsRequest) -> Result<Bytes, EncodeError> {
+    let mut encoder = Encoder::new();
+    let (key, header_version) =
+        (ApiKey::CreateTopics, request_header_version(ApiKey::CreateTopics, OWN_VERSION));
+    RequestHeader::encode_parts(&mut encoder, header_version, key.code(), OWN_VERSION, 0, Some("broker"))?;
+    request.encode(OWN_VERSION, &mut encoder)?;
+    Ok(encoder.buffer.freeze())
+}
+
+fn refuse(name: String, (code, message): Refusal) -> CreatableTopicResult {
     CreatableTopicResult {
         name,
         error_code: code.code(),
@@ -67,173 +115,68 @@ fn refused(name: String, (code, message): Refusal) -> CreatableTopicResult {
 }
 
 async fn create_one(
-    broker: &Broker,
+    admin: &mut Admin<'_>,
     topic: CreatableTopic,
     validate_only: bool,
 ) -> Result<CreatableTopicResult, Refusal> {
-    names::check_topic_name(&topic.name).map_err(|text| (ErrorCode::INVALID_TOPIC_EXCEPTION, text))?;
-    let refuse = |error: MetadataError| (metadata_error_code(&error), error.to_string());
-    if broker.image().topic(&topic.name).is_some() {
-        return Err(refuse(MetadataError::TopicExists(topic.name.as_str().into())));
-    }
-    let assignment = assignment(broker, &topic)?;
-    let mut configs = BTreeMap::new();
-    for config in topic.configs {
-        let value = config.value.ok_or_else(|| {
-            (
-                ErrorCode::INVALID_CONFIG,
-                format!("Null value not supported for topic configs: {}", config.name),
-            )
-        })?;
-        topic::check_topic_value(&config.name, &value).map_err(|text| (ErrorCode::INVALID_CONFIG, text))?;
-        configs.insert(config.name, value);
-    }
-    let (partitions, replicas) = (assignment.len(), assignment.first().map_or(0, Vec::len));
-    let (image, id) = if validate_only {
-        let change = creation(broker, &topic.name, assignment, configs.clone());
-        (Arc::new(change::apply(&broker.image(), change).map_err(refuse)?), TopicId::default())
-    } else {
-        let image = create(broker, &topic.name, assignment, configs.clone()).await.map_err(refuse)?;
-        let id = image.topic(&topic.name).map_or(TopicId::default(), |topic| topic.id);
-        (image, id)
+    let assignment = assignment(&topic)?;
+    let automatic = |number: i32| (number != -1 && assignment.is_none()).then_some(number);
+    let command = Command::CreateTopic {
+        name: topic.name.as_str().into(),
+        id: admin.new_topic_id(),
+        partitions: automatic(topic.num_partitions),
+        replication_factor: automatic(i32::from(topic.replication_factor)).map(|_| topic.replication_factor),
+        assignment,
+        configs: topic.configs.into_iter().map(|config| (config.name, config.value)).collect(),
+        validate_only,
+        placement_seed: admin.placement_seed(),
     };
+    let Outcome::TopicCreated { id, assignment, configs } = admin.submit(command).await? else {
+        panic!("a topic's creation has no other outcome");
+    };
+    let replicas = assignment.first().map_or(0, Vec::len);
     Ok(CreatableTopicResult {
         name: topic.name,
-        topic_id: id.0,
-        num_partitions: i32::try_from(partitions).expect("bounded above"),
-        replication_factor: i16::try_from(replicas).expect("bounded by the number of brokers"),
-        configs: Some(effective_configs(broker, &image, &configs)),
+        topic_id: if validate_only { Default::default() } else { id.0 },
+        num_partitions: i32::try_from(assignment.len()).expect("partitions are numbered by i32"),
+        replication_factor: i16::try_from(replicas).expect("a replication factor is an i16"),
+        configs: Some(effective_configs(admin, &admin.image(), &configs)),
         ..CreatableTopicResult::default()
     })
 }
 
-/// Creates a topic; one list of replicas for each partition.
-///
-/// # Errors
-/// Why it was refused.
-pub(super) async fn create(
-    broker: &Broker,
-    name: &str,
-    assignment: Vec<Vec<BrokerId>>,
-    configs: BTreeMap<String, String>,
-) -> Result<Arc<MetadataImage>, MetadataError> {
-    broker.submit(creation(broker, name, assignment, configs)).await
+/// Which brokers hold which partition, where the request says it: partitions 0 to n−1, each once.
+fn assignment(topic: &CreatableTopic) -> Result<Option<Vec<Vec<BrokerId>>>, Refusal> {
+    if topic.assignments.is_empty() {
+        return Ok(None);
+    }
+    if topic.num_partitions != -1 || topic.replication_factor != -1 {
+        let text = "Both numPartitions or replicationFactor and replicasAssignments were set.";
+        return Err((ErrorCode::INVALID_REQUEST, text.to_owned()));
+    }
+    by_partition(&topic.assignments).map(Some).map_err(|text| (ErrorCode::INVALID_REPLICA_ASSIGNMENT, text))
 }
 
-fn creation(
-    broker: &Broker,
-    name: &str,
-    assignment: Vec<Vec<BrokerId>>,
-    configs: BTreeMap<String, String>,
-) -> Change {
-    let mut bytes = [0; 16];
-    broker.runtime().fill_random(&mut bytes);
-    // A version-4 UUID, as Kafka's; its ids must not begin with a dash, which command lines would take for an option.
-    let id = TopicId(Uuid::from_bytes([
-        bytes[0] & 0x7f,
-        bytes[1],
-        bytes[2],
-        bytes[3],
-        bytes[4],
-        bytes[5],
-        bytes[6] & 0x0f | 0x40,
-        bytes[7],
-        bytes[8] & 0x3f | 0x80,
-        bytes[9],
-        bytes[10],
-        bytes[11],
-        bytes[12],
-        bytes[13],
-        bytes[14],
-        bytes[15],
-    ]));
-    Change::CreateTopic { name: name.into(), id, assignment, configs }
-}
-
-/// Which brokers hold which partition: as the request says, or this broker for all.
-fn assignment(broker: &Broker, topic: &CreatableTopic) -> Result<Vec<Vec<BrokerId>>, Refusal> {
-    if !topic.assignments.is_empty() {
-        if topic.num_partitions != -1 || topic.replication_factor != -1 {
-            let text = "Both numPartitions or replicationFactor and replicasAssignments were set.";
-            return Err((ErrorCode::INVALID_REQUEST, text.to_owned()));
-        }
-        return manual_assignment(broker, &topic.assignments);
-    }
-    let partitions = match topic.num_partitions {
-        -1 => broker.config().default_partitions,
-        number => number,
-    };
-    if partitions <= 0 {
-        return Err((
-            ErrorCode::INVALID_PARTITIONS,
-            "Number of partitions must be larger than 0.".to_owned(),
-        ));
-    }
-    if partitions > MAX_PARTITIONS {
-        let text = format!("Number of partitions must not be larger than {MAX_PARTITIONS}.");
-        return Err((ErrorCode::INVALID_PARTITIONS, text));
-    }
-    let replication_factor = match topic.replication_factor {
-        -1 => broker.config().default_replication_factor,
-        number => number,
-    };
-    if replication_factor <= 0 {
-        return Err((
-            ErrorCode::INVALID_REPLICATION_FACTOR,
-            "Replication factor must be larger than 0.".to_owned(),
-        ));
-    }
-    if replication_factor > 1 {
-        let text = format!(
-            "Unable to replicate the partition {replication_factor} time(s): only 1 broker is registered."
-        );
-        return Err((ErrorCode::INVALID_REPLICATION_FACTOR, text));
-    }
-    Ok(vec![vec![broker.config().broker_id]; partitions as usize])
-}
-
-/// Checks the lists of a request: partitions 0 to n−1, each on brokers that exist, none twice.
-pub(super) fn manual_assignment(
-    broker: &Broker,
-    assignments: &[CreatableReplicaAssignment],
-) -> Result<Vec<Vec<BrokerId>>, Refusal> {
-    let refuse = |text: String| (ErrorCode::INVALID_REPLICA_ASSIGNMENT, text);
+fn by_partition(assignments: &[CreatableReplicaAssignment]) -> Result<Vec<Vec<BrokerId>>, String> {
     let mut by_partition = BTreeMap::new();
     for assignment in assignments {
         let index = assignment.partition_index;
-        let brokers = check_replicas(broker, &assignment.broker_ids).map_err(refuse)?;
-        if by_partition.insert(index, brokers).is_some() {
-            return Err(refuse(format!("Found multiple manual partition assignments for partition {index}")));
+        if by_partition.insert(index, brokers(&assignment.broker_ids)).is_some() {
+            return Err(format!("Found multiple manual partition assignments for partition {index}"));
         }
     }
     if by_partition.keys().zip(0..).any(|(index, expected)| *index != expected) {
-        return Err(refuse("partitions should be a consecutive 0-based integer sequence".to_owned()));
+        return Err("partitions should be a consecutive 0-based integer sequence".to_owned());
     }
     Ok(by_partition.into_values().collect())
 }
 
-/// Checks one partition's list of brokers.
-pub(super) fn check_replicas(broker: &Broker, broker_ids: &[i32]) -> Result<Vec<BrokerId>, String> {
-    let own = broker.config().broker_id;
-    match broker_ids {
-        [] => Err("The manual partition assignment includes an empty replica list.".to_owned()),
-        [id] if *id == own.0 => Ok(vec![own]),
-        ids => match ids.iter().find(|id| **id != own.0) {
-            Some(unknown) => Err(format!(
-                "The manual partition assignment includes broker {unknown}, but no such broker is registered."
-            )),
-            None => Err(format!("The manual partition assignment includes the broker {own} more than once.")),
-        },
-    }
-}
-
 fn effective_configs(
-    broker: &Broker,
+    admin: &Admin<'_>,
     image: &MetadataImage,
     configs: &BTreeMap<String, String>,
 ) -> Vec<CreatableTopicConfigs> {
-    let layers = broker.layers(image);
-    let entries = describe_configs::topic_entries(&layers, configs);
+    let entries = describe_configs::topic_entries(&admin.layers(image), configs);
     let present = |entry: describe_configs::Entry| CreatableTopicConfigs {
         name: entry.key.name.to_owned(),
         config_source: entry.layers[0].source as i8,

@@ -1,6 +1,6 @@
 //! DescribeCluster (60): the brokers and the controller.
 
-use super::{ALL_CLUSTER_OPERATIONS, endpoint};
+use super::{ALL_CLUSTER_OPERATIONS, view::View};
 use crate::{broker::Broker, server::dispatch::Client};
 use sillon_protocol::{
     ErrorCode,
@@ -28,12 +28,18 @@ pub(crate) async fn handle(
         let error_message = Some(code.message().to_owned());
         return DescribeClusterResponse { error_code: code.code(), error_message, ..Default::default() };
     }
-    let (host, port) = endpoint(broker, client);
-    let broker_id = broker.config().broker_id.0;
+    let view = View::of(broker, client);
+    let brokers = view.brokers().into_iter().map(|broker| DescribeClusterBroker {
+        broker_id: broker.id,
+        host: broker.host,
+        port: broker.port,
+        rack: broker.rack,
+        is_fenced: false,
+    });
     DescribeClusterResponse {
-        cluster_id: broker.image().cluster_id.clone(),
-        controller_id: broker_id,
-        brokers: vec![DescribeClusterBroker { broker_id, host, port, rack: None, is_fenced: false }],
+        cluster_id: view.image.cluster_id.clone(),
+        controller_id: view.controller(),
+        brokers: brokers.collect(),
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             ALL_CLUSTER_OPERATIONS
         } else {

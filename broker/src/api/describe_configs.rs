@@ -1,5 +1,6 @@
 //! DescribeConfigs (32): configuration of topics and brokers, with where each value comes from (KIP-226).
 
+use super::admin::Admin;
 use crate::{
     broker::Broker,
     config::{
@@ -63,8 +64,9 @@ pub(crate) async fn handle(
 }
 
 fn entries(broker: &Broker, resource: &DescribeConfigsResource) -> Result<Vec<Entry>, (ErrorCode, String)> {
-    let image = broker.image();
-    let layers = broker.layers(&image);
+    let image = broker.cluster().image();
+    let admin = Admin::of(broker);
+    let layers = admin.layers(&image);
     match resource.resource_type {
         TOPIC => {
             let name = &resource.resource_name;
@@ -115,7 +117,7 @@ fn broker_entries(
 ///
 /// # Errors
 /// The code and text for the resource.
-pub(super) fn check_broker_name(broker: &Broker, name: &str) -> Result<(), (ErrorCode, String)> {
+fn check_broker_name(broker: &Broker, name: &str) -> Result<(), (ErrorCode, String)> {
     let own = broker.config().broker_id;
     match name.parse::<i32>() {
         Ok(id) if id == own.0 => Ok(()),

@@ -1,11 +1,13 @@
 //! DescribeTopicPartitions (75): partitions of topics, a page at a time (KIP-966).
 
-use super::ALL_TOPIC_OPERATIONS;
+use super::{
+    ALL_TOPIC_OPERATIONS,
+    view::{View, VisiblePartition},
+};
 use crate::{
     broker::Broker,
     metadata::{TopicImage, names},
     server::dispatch::Client,
-    types::BrokerId,
 };
 use sillon_protocol::{
     ErrorCode,
@@ -21,11 +23,18 @@ const MAX_PAGE: i32 = 2000;
 
 pub(crate) async fn handle(
     broker: &Broker,
-    _: &Client,
+    client: &Client,
     _: i16,
     request: DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse {
-    let image = broker.image();
+    answer(&View::of(broker, client), request)
+}
+
+pub(super) fn answer(
+    view: &View,
+    request: DescribeTopicPartitionsRequest,
+) -> DescribeTopicPartitionsResponse {
+    let image = &view.image;
     let all = request.topics.is_empty();
     let mut wanted: BTreeSet<String> = match all {
         true => image.topics.keys().map(|name| name.to_string()).collect(),
@@ -48,7 +57,7 @@ pub(crate) async fn handle(
             response.topics.push(unknown(name));
             continue;
         };
-        let described = describe(broker, &name, topic, from, page);
+        let described = describe(view, &name, topic, from, page);
         page -= described.partitions.len();
         let next = from + described.partitions.len();
         response.topics.push(described);
@@ -70,32 +79,27 @@ fn unknown(name: String) -> DescribeTopicPartitionsTopic {
 }
 
 fn describe(
-    broker: &Broker,
+    view: &View,
     name: &str,
     topic: &TopicImage,
     from: usize,
     page: usize,
 ) -> DescribeTopicPartitionsTopic {
-    let topics = broker.topics();
-    let led = topics.by_id(topic.id);
-    let numbers = |brokers: &[BrokerId]| -> Vec<i32> { brokers.iter().map(|broker| broker.0).collect() };
-    let partitions = (0..).zip(&topic.partitions).skip(from).take(page).map(|(index, partition)| {
-        let serves = led.is_some_and(|topic| topic.partition(index).is_ok());
-        DescribeTopicPartitionsPartition {
-            error_code: if serves { 0 } else { ErrorCode::LEADER_NOT_AVAILABLE.code() },
-            partition_index: index,
-            leader_id: if serves { partition.leader.unwrap_or(BrokerId::NONE).0 } else { -1 },
-            leader_epoch: partition.leader_epoch.0,
-            replica_nodes: numbers(&partition.replicas),
-            isr_nodes: numbers(&partition.isr),
-            offline_replicas: if serves { Vec::new() } else { numbers(&partition.replicas) },
-            ..DescribeTopicPartitionsPartition::default()
-        }
-    });
+    let partition = |partition: VisiblePartition| DescribeTopicPartitionsPartition {
+        error_code: partition.error.code(),
+        partition_index: partition.index,
+        leader_id: partition.leader,
+        leader_epoch: partition.leader_epoch,
+        replica_nodes: partition.replicas,
+        isr_nodes: partition.isr,
+        eligible_leader_replicas: Some(partition.eligible),
+        last_known_elr: Some(partition.last_known_leader),
+        offline_replicas: partition.offline,
+    };
     DescribeTopicPartitionsTopic {
         name: Some(name.to_owned()),
         topic_id: topic.id.0,
-        partitions: partitions.collect(),
+        partitions: view.partitions(topic, from, page).into_iter().map(partition).collect(),
         topic_authorized_operations: ALL_TOPIC_OPERATIONS,
         ..DescribeTopicPartitionsTopic::default()
     }

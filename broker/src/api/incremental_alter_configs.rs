@@ -1,9 +1,12 @@
 //! IncrementalAlterConfigs (44): sets, deletes, appends to and subtracts from single values (KIP-339).
 
-use super::alter_configs::{Refusal, Target, response};
+use super::{
+    admin::{Admin, Refusal},
+    alter_configs::{Duplicates, Target, response},
+};
 use crate::{
     broker::Broker,
-    config::keys::{self, Key},
+    controller::{ConfigEdit, ConfigOperation},
     server::dispatch::Client,
 };
 use sillon_protocol::{
@@ -13,12 +16,7 @@ use sillon_protocol::{
         IncrementalAlterableConfig,
     },
 };
-use std::collections::{BTreeMap, BTreeSet};
-
-const SET: i8 = 0;
-const DELETE: i8 = 1;
-const APPEND: i8 = 2;
-const SUBTRACT: i8 = 3;
+use std::collections::BTreeSet;
 
 pub(crate) async fn handle(
     broker: &Broker,
@@ -26,106 +24,71 @@ pub(crate) async fn handle(
     _: i16,
     request: IncrementalAlterConfigsRequest,
 ) -> IncrementalAlterConfigsResponse {
-    let mut responses = Vec::with_capacity(request.resources.len());
-    for resource in request.resources {
-        let result = alter(broker, &resource, request.validate_only).await;
-        responses.push(response(resource.resource_type, resource.resource_name, result));
-    }
+    alter(&mut Admin::of(broker), request).await
+}
+
+/// The answer where the controller could not be asked.
+pub(crate) fn refused(
+    _: i16,
+    request: IncrementalAlterConfigsRequest,
+    refusal: (ErrorCode, String),
+) -> IncrementalAlterConfigsResponse {
+    let refuse = |resource: IncrementalAlterConfigsResource| {
+        response(resource.resource_type, resource.resource_name, Err(refusal.clone()))
+    };
+    let responses = request.resources.into_iter().map(refuse).collect();
     IncrementalAlterConfigsResponse { responses, ..IncrementalAlterConfigsResponse::default() }
 }
 
-async fn alter(
-    broker: &Broker,
+pub(super) async fn alter(
+    admin: &mut Admin<'_>,
+    request: IncrementalAlterConfigsRequest,
+) -> IncrementalAlterConfigsResponse {
+    let named =
+        |resource: &IncrementalAlterConfigsResource| (resource.resource_type, resource.resource_name.clone());
+    let mut twice = Duplicates::among(request.resources.iter().map(named));
+    let mut responses = Vec::with_capacity(request.resources.len());
+    for resource in request.resources {
+        let result = match twice.take(&named(&resource)) {
+            Some(true) => Err(Duplicates::refusal()),
+            Some(false) => continue,
+            None => edit(admin, &resource, request.validate_only).await,
+        };
+        responses.push(response(resource.resource_type, resource.resource_name, result));
+    }
+    admin.settle().await;
+    IncrementalAlterConfigsResponse { responses, ..IncrementalAlterConfigsResponse::default() }
+}
+
+async fn edit(
+    admin: &mut Admin<'_>,
     resource: &IncrementalAlterConfigsResource,
     validate_only: bool,
 ) -> Result<(), Refusal> {
-    let target = Target::find(broker, resource.resource_type, &resource.resource_name)?;
-    let mut configs = target.current().clone();
+    let target = Target::find(resource.resource_type, &resource.resource_name)?;
     let mut seen = BTreeSet::new();
+    let mut edits = Vec::with_capacity(resource.configs.len());
     for config in &resource.configs {
         if !seen.insert(config.name.as_str()) {
             let text = format!("Error due to duplicate config keys: {}", config.name);
             return Err((ErrorCode::INVALID_REQUEST, text));
         }
-        apply(&target, &mut configs, config)?;
+        edits.push(ConfigEdit { key: config.name.clone(), operation: operation(config)? });
     }
-    target.store(broker, configs, validate_only).await
+    admin.submit(target.command(edits, false, validate_only)).await.map(|_| ())
 }
 
-fn apply(
-    target: &Target,
-    configs: &mut BTreeMap<String, String>,
-    config: &IncrementalAlterableConfig,
-) -> Result<(), Refusal> {
+fn operation(config: &IncrementalAlterableConfig) -> Result<ConfigOperation, Refusal> {
     let name = &config.name;
     let value = || {
-        config
-            .value
-            .as_deref()
-            .ok_or_else(|| (ErrorCode::INVALID_REQUEST, format!("Null value not supported for: {name}")))
+        let text = || (ErrorCode::INVALID_REQUEST, format!("Null value not supported for: {name}"));
+        config.value.clone().ok_or_else(text)
     };
-    let next = match config.config_operation {
-        SET => value()?.to_owned(),
-        DELETE => {
-            let known = match target {
-                Target::Topic(..) => keys::topic_key(name),
-                Target::Broker(..) => keys::broker_key(name),
-            };
-            if known.is_none() {
-                return Err((ErrorCode::INVALID_CONFIG, format!("Unknown config name: {name}")));
-            }
-            configs.remove(name);
-            return Ok(());
-        }
-        operation @ (APPEND | SUBTRACT) => {
-            let key = list_key(target, name)?;
-            let present = configs.get(name).map_or(key.default, String::as_str);
-            edit_list(present, value()?, operation)
-        }
-        other => return Err((ErrorCode::INVALID_REQUEST, format!("Unknown operation {other} for: {name}"))),
-    };
-    target.check(name, &next)?;
-    configs.insert(name.clone(), next);
-    Ok(())
-}
-
-/// The key, if its values are lists.
-fn list_key(target: &Target, name: &str) -> Result<&'static Key, Refusal> {
-    let key = match target {
-        Target::Topic(..) => keys::topic_key(name),
-        Target::Broker(..) => keys::broker_key(name),
-    };
-    match key {
-        Some(key) if key.is_list() => Ok(key),
-        Some(_) => Err((
-            ErrorCode::INVALID_CONFIG,
-            format!("Config value append is not allowed for config key: {name}"),
-        )),
-        None => Err((ErrorCode::INVALID_CONFIG, format!("Unknown config name: {name}"))),
-    }
-}
-
-fn edit_list(present: &str, change: &str, operation: i8) -> String {
-    let words = |text: &str| -> Vec<String> {
-        text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
-    };
-    let (mut list, change) = (words(present), words(change));
-    if operation == APPEND {
-        list.extend(change.into_iter().filter(|word| !present.split(',').any(|have| have.trim() == word)));
-    } else {
-        list.retain(|word| !change.contains(word));
-    }
-    list.join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_are_appended_to_and_subtracted_from() {
-        assert_eq!(edit_list("delete", "compact", APPEND), "delete,compact");
-        assert_eq!(edit_list("delete", "delete", APPEND), "delete");
-        assert_eq!(edit_list("delete,compact", "delete", SUBTRACT), "compact");
+    match config.config_operation {
+        0 => Ok(ConfigOperation::Set(value()?)),
+        1 => Ok(ConfigOperation::Delete),
+        2 => Ok(ConfigOperation::Append(value()?)),
+        3 => Ok(ConfigOperation::Subtract(value()?)),
+        other => Err((ErrorCode::INVALID_REQUEST, format!("Unknown operation {other} for: {name}"))),
     }
 }

@@ -1,6 +1,5 @@
 //! InitProducerId (22): an id for an idempotent producer.
 
-use super::metadata_error_code;
 use crate::{broker::Broker, server::dispatch::Client};
 use sillon_protocol::{
     ErrorCode,
@@ -24,8 +23,10 @@ pub(crate) async fn handle(
     match broker.producer_ids().next().await {
         Ok(id) => InitProducerIdResponse { producer_id: id.0, producer_epoch: 0, ..Default::default() },
         Err(error) => {
-            tracing::error!(%error, "no producer id can be given out");
-            InitProducerIdResponse { error_code: metadata_error_code(&error).code(), ..Default::default() }
+            tracing::warn!(%error, "no producer id can be given out at present");
+            // Of all codes the one that makes every client ask again, and here.
+            let error_code = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.code();
+            InitProducerIdResponse { error_code, ..Default::default() }
         }
     }
 }

@@ -1,23 +1,31 @@
 //! Metadata (3): brokers, topics, leaders; creates topics that are asked for, where that is allowed.
 
-use super::{ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS, create_topics, endpoint, metadata_error_code};
+use super::{
+    ALL_CLUSTER_OPERATIONS, ALL_TOPIC_OPERATIONS,
+    admin::Admin,
+    create_topics,
+    view::{View, VisiblePartition},
+};
 use crate::{
     broker::Broker,
-    metadata::{MetadataError, MetadataImage, TopicImage},
+    metadata::{TopicImage, names},
     server::dispatch::Client,
-    types::{BrokerId, TopicId},
+    types::TopicId,
 };
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        AUTHORIZED_OPERATIONS_OMITTED, MetadataRequest, MetadataRequestTopic, MetadataResponse,
-        MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
+        AUTHORIZED_OPERATIONS_OMITTED, CreatableTopic, CreateTopicsRequest, MetadataRequest,
+        MetadataRequestTopic, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition,
+        MetadataResponseTopic,
     },
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 /// Version from which an unknown topic that was asked for by id has no name; before it has an empty one.
 const FIRST_VERSION_WITH_NULL_NAMES: i16 = 12;
+/// Version from which a client knows LISTENER_NOT_FOUND.
+const FIRST_VERSION_WITH_LISTENER_ERROR: i16 = 6;
 
 pub(crate) async fn handle(
     broker: &Broker,
@@ -25,30 +33,89 @@ pub(crate) async fn handle(
     version: i16,
     request: MetadataRequest,
 ) -> MetadataResponse {
+    let mut refusals = BTreeMap::new();
+    if request.allow_auto_topic_creation && broker.config().auto_create_topics {
+        refusals =
+            create_missing(&mut Admin::of(broker), request.topics.as_deref().unwrap_or_default()).await;
+    }
+    answer(&View::of(broker, client), version, request, &refusals)
+}
+
+/// Creates topics that are asked for by name and do not exist. Gives the codes for those that could not be.
+async fn create_missing(
+    admin: &mut Admin<'_>,
+    wanted: &[MetadataRequestTopic],
+) -> BTreeMap<String, ErrorCode> {
+    let image = admin.cluster.image();
+    let mut refusals = BTreeMap::new();
+    let mut missing = BTreeMap::new();
+    for name in wanted.iter().filter_map(|topic| topic.name.as_ref()) {
+        if names::check_topic_name(name).is_err() {
+            refusals.insert(name.clone(), ErrorCode::INVALID_TOPIC_EXCEPTION);
+        } else if image.topic(name).is_none() {
+            let (num_partitions, replication_factor) = (-1, -1);
+            let name = name.clone();
+            let topic = CreatableTopic { name, num_partitions, replication_factor, ..Default::default() };
+            missing.insert(topic.name.clone(), topic);
+        }
+    }
+    if missing.is_empty() {
+        return refusals;
+    }
+    let names: Vec<String> = missing.keys().cloned().collect();
+    let request =
+        CreateTopicsRequest { topics: missing.into_values().collect(), ..CreateTopicsRequest::default() };
+    match create_topics::create_anywhere(admin, request).await {
+        Ok(response) => refusals.extend(
+            response.topics.into_iter().map(|topic| (topic.name, while_creating(topic.error_code.into()))),
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "topics that clients ask for cannot be created at present");
+            refusals.extend(names.into_iter().map(|name| (name, ErrorCode::LEADER_NOT_AVAILABLE)));
+        }
+    }
+    refusals
+}
+
+/// What a client is told of a topic that is not in the metadata, after it was to be created.
+fn while_creating(code: ErrorCode) -> ErrorCode {
+    match code {
+        // It is on its way here. The client asks again.
+        ErrorCode::NONE | ErrorCode::TOPIC_ALREADY_EXISTS => ErrorCode::LEADER_NOT_AVAILABLE,
+        ErrorCode::NOT_CONTROLLER | ErrorCode::REQUEST_TIMED_OUT => ErrorCode::LEADER_NOT_AVAILABLE,
+        code => code,
+    }
+}
+
+pub(super) fn answer(
+    view: &View,
+    version: i16,
+    request: MetadataRequest,
+    refusals: &BTreeMap<String, ErrorCode>,
+) -> MetadataResponse {
     let operations = request.include_topic_authorized_operations;
+    let all = || {
+        let topics = view.image.topics.iter();
+        topics.map(|(name, topic)| present(view, version, name, topic, operations)).collect()
+    };
     let topics = match request.topics {
         // Version 0 has no null: there an empty list means all.
-        None => all(broker, operations),
-        Some(topics) if topics.is_empty() && version == 0 => all(broker, operations),
+        None => all(),
+        Some(topics) if topics.is_empty() && version == 0 => all(),
         Some(topics) => {
-            let may_create = request.allow_auto_topic_creation && broker.config().auto_create_topics;
-            let mut described = Vec::with_capacity(topics.len());
-            for topic in topics {
-                let mut topic = describe(broker, topic, may_create, operations).await;
-                if version < FIRST_VERSION_WITH_NULL_NAMES && topic.name.is_none() {
-                    topic.name = Some(String::new());
-                }
-                described.push(topic);
-            }
-            described
+            topics.into_iter().map(|topic| describe(view, version, topic, refusals, operations)).collect()
         }
     };
-    let (host, port) = endpoint(broker, client);
-    let node_id = broker.config().broker_id.0;
+    let brokers = view.brokers().into_iter().map(|broker| MetadataResponseBroker {
+        node_id: broker.id,
+        host: broker.host,
+        port: broker.port,
+        rack: broker.rack,
+    });
     MetadataResponse {
-        brokers: vec![MetadataResponseBroker { node_id, host, port, rack: None }],
-        cluster_id: Some(broker.image().cluster_id.clone()),
-        controller_id: node_id,
+        brokers: brokers.collect(),
+        cluster_id: Some(view.image.cluster_id.clone()),
+        controller_id: view.controller(),
         topics,
         cluster_authorized_operations: if request.include_cluster_authorized_operations {
             ALL_CLUSTER_OPERATIONS
@@ -59,81 +126,61 @@ pub(crate) async fn handle(
     }
 }
 
-fn all(broker: &Broker, operations: bool) -> Vec<MetadataResponseTopic> {
-    let image = broker.image();
-    image.topics.iter().map(|(name, topic)| present(broker, name, topic, operations)).collect()
-}
-
-async fn describe(
-    broker: &Broker,
+fn describe(
+    view: &View,
+    version: i16,
     wanted: MetadataRequestTopic,
-    may_create: bool,
+    refusals: &BTreeMap<String, ErrorCode>,
     operations: bool,
 ) -> MetadataResponseTopic {
-    let image = broker.image();
-    let Some(name) = wanted.name else {
-        let id = TopicId(wanted.topic_id);
-        return match image.topic_by_id(id) {
-            Some((name, topic)) => present(broker, name, topic, operations),
-            None => MetadataResponseTopic {
-                error_code: ErrorCode::UNKNOWN_TOPIC_ID.code(),
-                topic_id: wanted.topic_id,
-                ..MetadataResponseTopic::default()
-            },
-        };
+    let found = match &wanted.name {
+        Some(name) => view.image.topics.get_key_value(name.as_str()),
+        None => view.image.topic_by_id(TopicId(wanted.topic_id)),
     };
-    if let Some(topic) = image.topic(&name) {
-        return present(broker, &name, topic, operations);
+    if let Some((name, topic)) = found {
+        return present(view, version, name, topic, operations);
     }
-    let error = if may_create {
-        match auto_create(broker, &name).await {
-            Ok(image) => match image.topic(&name) {
-                Some(topic) => return present(broker, &name, topic, operations),
-                None => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-            },
-            Err(error) => metadata_error_code(&error),
-        }
-    } else if crate::metadata::names::check_topic_name(&name).is_err() {
-        ErrorCode::INVALID_TOPIC_EXCEPTION
-    } else {
-        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+    let error = match &wanted.name {
+        None => ErrorCode::UNKNOWN_TOPIC_ID,
+        Some(name) => refusals.get(name).copied().unwrap_or_else(|| match names::check_topic_name(name) {
+            Ok(()) => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
+            Err(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
+        }),
     };
-    MetadataResponseTopic { error_code: error.code(), name: Some(name), ..MetadataResponseTopic::default() }
-}
-
-/// Creates a topic with the broker's defaults; one that another request created meanwhile will do.
-async fn auto_create(broker: &Broker, name: &str) -> Result<Arc<MetadataImage>, MetadataError> {
-    let partitions = broker.config().default_partitions;
-    let assignment = vec![vec![broker.config().broker_id]; partitions as usize];
-    match create_topics::create(broker, name, assignment, BTreeMap::new()).await {
-        Err(MetadataError::TopicExists(_)) => Ok(broker.image()),
-        other => other,
+    let nameless = (version < FIRST_VERSION_WITH_NULL_NAMES).then(String::new);
+    MetadataResponseTopic {
+        error_code: error.code(),
+        topic_id: if wanted.name.is_none() { wanted.topic_id } else { Default::default() },
+        name: wanted.name.or(nameless),
+        ..MetadataResponseTopic::default()
     }
 }
 
-fn present(broker: &Broker, name: &str, topic: &TopicImage, operations: bool) -> MetadataResponseTopic {
-    let topics = broker.topics();
-    let led = topics.by_id(topic.id);
-    let partitions = (0..).zip(&topic.partitions);
-    let numbers = |brokers: &[BrokerId]| brokers.iter().map(|broker| broker.0).collect();
+fn present(
+    view: &View,
+    version: i16,
+    name: &str,
+    topic: &TopicImage,
+    operations: bool,
+) -> MetadataResponseTopic {
+    let partition = |partition: VisiblePartition| MetadataResponsePartition {
+        error_code: match partition.error {
+            ErrorCode::LISTENER_NOT_FOUND if version < FIRST_VERSION_WITH_LISTENER_ERROR => {
+                ErrorCode::LEADER_NOT_AVAILABLE.code()
+            }
+            error => error.code(),
+        },
+        partition_index: partition.index,
+        leader_id: partition.leader,
+        leader_epoch: partition.leader_epoch,
+        replica_nodes: partition.replicas,
+        isr_nodes: partition.isr,
+        offline_replicas: partition.offline,
+    };
     MetadataResponseTopic {
         name: Some(name.to_owned()),
         topic_id: topic.id.0,
-        partitions: partitions
-            .map(|(index, partition)| {
-                // A partition without an open log has no one who can serve it.
-                let serves = led.is_some_and(|topic| topic.partition(index).is_ok());
-                MetadataResponsePartition {
-                    error_code: if serves { 0 } else { ErrorCode::LEADER_NOT_AVAILABLE.code() },
-                    partition_index: index,
-                    leader_id: if serves { partition.leader.unwrap_or(BrokerId::NONE).0 } else { -1 },
-                    leader_epoch: partition.leader_epoch.0,
-                    replica_nodes: numbers(&partition.replicas),
-                    isr_nodes: numbers(&partition.isr),
-                    offline_replicas: if serves { Vec::new() } else { numbers(&partition.replicas) },
-                }
-            })
-            .collect(),
+        partitions: view.partitions(topic, 0, usize::MAX).into_iter().map(partition).collect(),
         topic_authorized_operations: if operations {
             ALL_TOPIC_OPERATIONS
         } else {

@@ -2,7 +2,11 @@
 //!
 //! Owns the meaning of requests, and which versions are offered. Never touches a socket (`server`) or a file (`log`).
 
+pub(crate) mod admin;
 pub(crate) mod alter_configs;
+pub(crate) mod alter_partition;
+pub(crate) mod alter_partition_reassignments;
+pub(crate) mod alter_replica_log_dirs;
 pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
@@ -11,18 +15,25 @@ pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_log_dirs;
+pub(crate) mod describe_producers;
 pub(crate) mod describe_topic_partitions;
+pub(crate) mod elect_leaders;
 pub(crate) mod fetch;
 pub mod fetch_session;
 pub(crate) mod find_coordinator;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;
+pub(crate) mod list_config_resources;
 pub(crate) mod list_offsets;
+pub(crate) mod list_partition_reassignments;
 pub(crate) mod metadata;
 pub(crate) mod offset_for_leader_epoch;
 pub(crate) mod produce;
+#[cfg(test)]
+pub(crate) mod tests;
+mod view;
 
-use crate::{broker::Broker, metadata::MetadataError, server::dispatch::Client, types::LeaderEpoch};
+use crate::{broker::Broker, config::listener::Listener, server::dispatch::Client, types::LeaderEpoch};
 use sillon_protocol::{ApiKey, ErrorCode};
 
 /// The APIs that are offered.
@@ -40,10 +51,16 @@ const OFFERED: &[ApiKey] = &[
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
     ApiKey::AlterConfigs,
+    ApiKey::AlterReplicaLogDirs,
     ApiKey::DescribeLogDirs,
     ApiKey::CreatePartitions,
+    ApiKey::ElectLeaders,
     ApiKey::IncrementalAlterConfigs,
+    ApiKey::AlterPartitionReassignments,
+    ApiKey::ListPartitionReassignments,
     ApiKey::DescribeCluster,
+    ApiKey::DescribeProducers,
+    ApiKey::ListConfigResources,
     ApiKey::DescribeTopicPartitions,
 ];
 
@@ -53,11 +70,21 @@ const ALL_TOPIC_OPERATIONS: i32 = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1
 /// Likewise for the cluster: create, cluster action, describe configs, alter configs, idempotent write, alter, describe.
 const ALL_CLUSTER_OPERATIONS: i32 = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12;
 
+/// The number of the listener that a client came in by.
+fn listener_index(broker: &Broker, client: &Client) -> usize {
+    let listeners = &broker.config().listeners;
+    listeners.iter().position(|listener| listener.port == client.local.port()).unwrap_or(0)
+}
+
+/// The listener that a client came in by.
+fn listener<'a>(broker: &'a Broker, client: &Client) -> &'a Listener {
+    &broker.config().listeners[listener_index(broker, client)]
+}
+
 /// Where this broker is to be reached by a client, as host and port. Where no host is advertised it is the address
 /// through which the client came.
 fn endpoint(broker: &Broker, client: &Client) -> (String, i32) {
-    let listeners = &broker.config().listeners;
-    let index = listeners.iter().position(|listener| listener.port == client.local.port()).unwrap_or(0);
+    let index = listener_index(broker, client);
     let advertised =
         broker.advertised().get(index).or(broker.advertised().first()).expect("there is a listener");
     let host = match advertised.host.as_str() {
@@ -67,17 +94,6 @@ fn endpoint(broker: &Broker, client: &Client) -> (String, i32) {
     (host, i32::from(advertised.port))
 }
 
-/// The code for a refused change of the metadata.
-fn metadata_error_code(error: &MetadataError) -> ErrorCode {
-    match error {
-        MetadataError::InvalidTopicName(_) => ErrorCode::INVALID_TOPIC_EXCEPTION,
-        MetadataError::TopicExists(_) => ErrorCode::TOPIC_ALREADY_EXISTS,
-        MetadataError::UnknownTopic => ErrorCode::UNKNOWN_TOPIC_OR_PARTITION,
-        MetadataError::Conflict => ErrorCode::CONCURRENT_TRANSACTIONS,
-        MetadataError::Storage(_) => ErrorCode::KAFKA_STORAGE_ERROR,
-    }
-}
-
 /// Compares the leader epoch that a client believes in with the true one (KIP-320).
 fn check_leader_epoch(claimed: i32, true_epoch: LeaderEpoch) -> Result<(), ErrorCode> {
     match claimed {
@@ -85,18 +101,5 @@ fn check_leader_epoch(claimed: i32, true_epoch: LeaderEpoch) -> Result<(), Error
         claimed if claimed < true_epoch.0 => Err(ErrorCode::FENCED_LEADER_EPOCH),
         claimed if claimed > true_epoch.0 => Err(ErrorCode::UNKNOWN_LEADER_EPOCH),
         _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_claimed_leader_epoch_is_compared() {
-        assert_eq!(check_leader_epoch(-1, LeaderEpoch(3)), Ok(()));
-        assert_eq!(check_leader_epoch(3, LeaderEpoch(3)), Ok(()));
-        assert_eq!(check_leader_epoch(2, LeaderEpoch(3)), Err(ErrorCode::FENCED_LEADER_EPOCH));
-        assert_eq!(check_leader_epoch(4, LeaderEpoch(3)), Err(ErrorCode::UNKNOWN_LEADER_EPOCH));
     }
 }

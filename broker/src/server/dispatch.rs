@@ -1,7 +1,7 @@
 //! From a frame to an answer: reads the header, finds the handler, encodes what it says.
 //! Owns which request goes to which handler; never handles one.
 
-use super::response::Response;
+use super::{forward, response::Response};
 use crate::{api, broker::Broker};
 use bytes::Bytes;
 use sillon_protocol::{
@@ -46,7 +46,7 @@ pub(crate) async fn handle(
     client: &Client,
     frame: Bytes,
 ) -> Result<Outcome, RequestError> {
-    let (header, mut body) = match decode_request_header(&frame) {
+    let (header, body) = match decode_request_header(&frame) {
         Ok(parts) => parts,
         Err(RequestHeaderError::UnsupportedVersion {
             api_key: ApiKey::ApiVersions, correlation_id, ..
@@ -61,47 +61,111 @@ pub(crate) async fn handle(
         }
         Err(error) => return Err(error.into()),
     };
+    if forward::is_for_controller(header.api_key) {
+        // The controller's business goes to it, unless that is this broker.
+        let elsewhere = broker.cluster().controller().is_none();
+        let frame = elsewhere.then(|| frame.clone());
+        return control(broker, client, &header, body, frame).await;
+    }
+    serve(broker, client, &header, body).await
+}
+
+/// Handles what every broker answers by itself.
+async fn serve(
+    broker: &Arc<Broker>,
+    client: &Client,
+    header: &RequestHeader,
+    mut body: Decoder<'_>,
+) -> Result<Outcome, RequestError> {
     let version = header.api_version;
     // One line per request kind: decode, handle, encode.
     macro_rules! serve {
         ($module:ident, $request:ident) => {{
-            let request: messages::$request = decode(&header, &mut body)?;
+            let request: messages::$request = decode(header, &mut body)?;
             let response = api::$module::handle(broker, client, version, request).await;
-            answer::<messages::$request>(&header, &response, Vec::new())
+            answer::<messages::$request>(header, &response, Vec::new())
         }};
     }
     match header.api_key {
         ApiKey::Produce => {
-            let request: messages::ProduceRequest = decode(&header, &mut body)?;
+            let request: messages::ProduceRequest = decode(header, &mut body)?;
             let acks = request.acks;
             let response = api::produce::handle(broker, version, request).await;
             match acks {
                 0 if api::produce::has_error(&response) => Ok(Outcome::Close),
                 0 => Ok(Outcome::Silence),
-                _ => answer::<messages::ProduceRequest>(&header, &response, Vec::new()),
+                _ => answer::<messages::ProduceRequest>(header, &response, Vec::new()),
             }
         }
         ApiKey::Fetch => {
-            let request: messages::FetchRequest = decode(&header, &mut body)?;
+            let request: messages::FetchRequest = decode(header, &mut body)?;
             let (response, slices) = api::fetch::handle(broker, version, request).await;
-            answer::<messages::FetchRequest>(&header, &response, slices)
+            answer::<messages::FetchRequest>(header, &response, slices)
         }
         ApiKey::ApiVersions => serve!(api_versions, ApiVersionsRequest),
         ApiKey::Metadata => serve!(metadata, MetadataRequest),
         ApiKey::FindCoordinator => serve!(find_coordinator, FindCoordinatorRequest),
         ApiKey::ListOffsets => serve!(list_offsets, ListOffsetsRequest),
-        ApiKey::CreateTopics => serve!(create_topics, CreateTopicsRequest),
-        ApiKey::DeleteTopics => serve!(delete_topics, DeleteTopicsRequest),
-        ApiKey::CreatePartitions => serve!(create_partitions, CreatePartitionsRequest),
         ApiKey::OffsetForLeaderEpoch => serve!(offset_for_leader_epoch, OffsetForLeaderEpochRequest),
         ApiKey::InitProducerId => serve!(init_producer_id, InitProducerIdRequest),
         ApiKey::DeleteRecords => serve!(delete_records, DeleteRecordsRequest),
         ApiKey::DescribeConfigs => serve!(describe_configs, DescribeConfigsRequest),
-        ApiKey::AlterConfigs => serve!(alter_configs, AlterConfigsRequest),
-        ApiKey::IncrementalAlterConfigs => serve!(incremental_alter_configs, IncrementalAlterConfigsRequest),
+        ApiKey::ListPartitionReassignments => {
+            serve!(list_partition_reassignments, ListPartitionReassignmentsRequest)
+        }
+        ApiKey::AlterPartition => serve!(alter_partition, AlterPartitionRequest),
+        ApiKey::AlterReplicaLogDirs => serve!(alter_replica_log_dirs, AlterReplicaLogDirsRequest),
         ApiKey::DescribeLogDirs => serve!(describe_log_dirs, DescribeLogDirsRequest),
         ApiKey::DescribeCluster => serve!(describe_cluster, DescribeClusterRequest),
+        ApiKey::DescribeProducers => serve!(describe_producers, DescribeProducersRequest),
+        ApiKey::ListConfigResources => serve!(list_config_resources, ListConfigResourcesRequest),
         ApiKey::DescribeTopicPartitions => serve!(describe_topic_partitions, DescribeTopicPartitionsRequest),
+        <messages::ForwardRequest as Request>::API_KEY => {
+            let request: messages::ForwardRequest = decode(header, &mut body)?;
+            let response = forward::take(broker, client, request).await;
+            answer::<messages::ForwardRequest>(header, &response, Vec::new())
+        }
+        // FetchMetadata and PrepareShutdown, between brokers, belong to the membership (`cluster`).
+        api_key => Err(RequestError::Unavailable(api_key)),
+    }
+}
+
+/// Handles what the controller alone decides. With a frame the request goes on to another broker.
+pub(super) async fn control(
+    broker: &Arc<Broker>,
+    client: &Client,
+    header: &RequestHeader,
+    mut body: Decoder<'_>,
+    for_another: Option<Bytes>,
+) -> Result<Outcome, RequestError> {
+    let version = header.api_version;
+    macro_rules! control {
+        ($module:ident, $request:ident) => {{
+            let request: messages::$request = decode(header, &mut body)?;
+            let response = match for_another {
+                None => api::$module::handle(broker, client, version, request).await,
+                Some(frame) => {
+                    match forward::hand_on(&**broker.cluster(), header.correlation_id, frame).await {
+                        Ok(answer) => return Ok(Outcome::Answer(Response::of_frame(&answer))),
+                        Err(refusal) => api::$module::refused(version, request, refusal),
+                    }
+                }
+            };
+            answer::<messages::$request>(header, &response, Vec::new())
+        }};
+    }
+    match header.api_key {
+        ApiKey::CreateTopics => control!(create_topics, CreateTopicsRequest),
+        ApiKey::DeleteTopics => control!(delete_topics, DeleteTopicsRequest),
+        ApiKey::CreatePartitions => control!(create_partitions, CreatePartitionsRequest),
+        ApiKey::AlterConfigs => control!(alter_configs, AlterConfigsRequest),
+        ApiKey::IncrementalAlterConfigs => {
+            control!(incremental_alter_configs, IncrementalAlterConfigsRequest)
+        }
+        ApiKey::ElectLeaders => control!(elect_leaders, ElectLeadersRequest),
+        ApiKey::AlterPartitionReassignments => {
+            control!(alter_partition_reassignments, AlterPartitionReassignmentsRequest)
+        }
         api_key => Err(RequestError::Unavailable(api_key)),
     }
 }

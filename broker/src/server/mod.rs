@@ -7,6 +7,7 @@
 
 mod connection;
 pub(crate) mod dispatch;
+mod forward;
 mod response;
 
 use crate::{broker::Broker, config::listener::Listener as ListenerConfig};
