@@ -1,7 +1,7 @@
 //! What a broker does by itself from time to time: syncing, checkpoints, retention, another try at logs that are
 //! offline. Owns the intervals; what is done belongs to the broker and its logs.
 
-use crate::broker::Broker;
+use crate::{broker::Broker, replication};
 use sillon_runtime::Tasks;
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -31,6 +31,12 @@ pub(crate) fn start(broker: &Arc<Broker>) -> Tasks {
     jobs.every("reopen", REOPEN_INTERVAL.as_millis() as u64, |broker| async move {
         broker.reopen_offline().await
     });
+    // As often as Kafka does: a follower is found within one and a half times the limit.
+    jobs.every("replica-lag", (config.replication.lag_time_max_ms / 2).max(1), |broker| async move {
+        let now = broker.runtime().now();
+        broker.topics().partitions().for_each(|partition| partition.on_tick(now));
+    });
+    jobs.tasks.push(replication::start(broker));
     jobs.tasks
 }
 

@@ -18,11 +18,13 @@ pub mod controller;
 #[doc(hidden)]
 pub mod fuzzing;
 mod jobs;
+mod join;
 pub mod log;
 pub mod metadata;
 pub mod observe;
 pub mod partition;
 mod producer_ids;
+pub mod replication;
 mod run;
 mod server;
 pub mod types;

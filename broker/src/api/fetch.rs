@@ -1,63 +1,44 @@
-//! Fetch (1): reads record batches below the high watermark; waits for more where there is too little.
+//! Fetch (1): reads record batches, below the high watermark for clients, up to the log's end for followers; waits for
+//! more where there is too little.
 //!
 //! Records stay where they are: the answer names slices of log files, which go from there to the socket.
 
 use super::{
-    check_leader_epoch,
+    current_leader::CurrentLeaders,
+    fetch_read::{Budget, Fetch, Outcome, Reader, Seen, find},
     fetch_session::{PartitionKey, SessionRequest, Told, TopicKey, Wanted},
 };
 use crate::{
-    broker::{Broker, Topics},
-    log::{LogSlice, ReadError},
-    partition::{Partition, Ticket},
-    types::{LeaderEpoch, Offset, TopicId, Uuid},
+    broker::Broker,
+    log::LogSlice,
+    partition::Bell,
+    server::dispatch::Client,
+    types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, Uuid},
 };
 use bytes::Bytes;
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        FetchEpochEndOffset, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopicResponse,
-        LeaderIdAndEpoch,
+        FetchEpochEndOffset, FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse,
+        FetchTopicResponse,
     },
-    records::Compression,
     wire::Records,
 };
 use sillon_runtime::Monotonic;
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
-use tokio::sync::Notify;
 
 /// Version from which topics are named by id.
 const FIRST_VERSION_WITH_TOPIC_IDS: i16 = 13;
 /// Version from which an answer can tell who leads, and where logs diverge.
 const FIRST_VERSION_WITH_LEADERS: i16 = 12;
-/// Version from which clients know zstd.
-const FIRST_VERSION_WITH_ZSTD: i16 = 10;
 /// Slices below this are copied into the answer: one system call less beats no copy.
 const COPY_BELOW_BYTES: usize = 16 * 1024;
-
-/// What a partition has to say.
-struct Outcome {
-    key: PartitionKey,
-    fetch_offset: Offset,
-    error: ErrorCode,
-    leader_epoch: Option<LeaderEpoch>,
-    high_watermark: Offset,
-    log_start: Offset,
-    diverging: Option<(LeaderEpoch, Offset)>,
-    slice: Option<LogSlice>,
-}
-
-/// One request, with what does not change while it waits.
-struct Fetch<'a> {
-    broker: &'a Broker,
-    version: i16,
-    min_bytes: usize,
-    max_bytes: usize,
-    is_follower: bool,
-}
+/// In a request, for a high watermark that the fetcher does not tell.
+const NOT_TOLD: i64 = i64::MAX;
 
 pub(crate) async fn handle(
     broker: &Broker,
+    client: &Client,
     version: i16,
     request: FetchRequest,
 ) -> (FetchResponse, Vec<LogSlice>) {
@@ -67,7 +48,7 @@ pub(crate) async fn handle(
         version,
         min_bytes: usize::try_from(request.min_bytes).unwrap_or(0),
         max_bytes: usize::try_from(request.max_bytes).unwrap_or(0).min(broker.config().fetch_max_bytes),
-        is_follower: request.replica_id.max(request.replica_state.replica_id) >= 0,
+        reader: reader(&request),
     };
     let now = broker.runtime().now();
     let session_request = session_request(version, request);
@@ -82,12 +63,26 @@ pub(crate) async fn handle(
         }
     };
     let mut outcomes = fetch.until_enough(&plan.partitions, now + max_wait).await;
-    if broker.observers().is_listening() {
+    if broker.observers().is_listening() && matches!(fetch.reader, Reader::Consumer { .. }) {
         outcomes.iter().for_each(|outcome| outcome.observe_serving(broker));
     }
     fetch.note_in_session(plan.session_id, plan.incremental, &mut outcomes);
-    let (responses, slices) = answer(version, outcomes).await;
-    (FetchResponse { session_id: plan.session_id, responses, ..FetchResponse::default() }, slices)
+    let mut answer = Answer { broker, client, version, leaders: CurrentLeaders::default() };
+    let (responses, slices) = answer.build(outcomes).await;
+    let node_endpoints = answer.leaders.endpoints();
+    let response =
+        FetchResponse { session_id: plan.session_id, responses, node_endpoints, ..FetchResponse::default() };
+    (response, slices)
+}
+
+fn reader(request: &FetchRequest) -> Reader {
+    let replica = request.replica_id.max(request.replica_state.replica_id);
+    if replica >= 0 {
+        let broker_epoch = BrokerEpoch(request.replica_state.replica_epoch);
+        Reader::Follower { replica: BrokerId(replica), broker_epoch }
+    } else {
+        Reader::Consumer { rack: request.rack_id.clone() }
+    }
 }
 
 /// The part of the request that belongs to its session.
@@ -99,15 +94,8 @@ fn session_request(version: i16, request: FetchRequest) -> SessionRequest {
     let mut partitions = Vec::new();
     for topic in &request.topics {
         let topic_key = key(&topic.topic, topic.topic_id);
-        partitions.extend(topic.partitions.iter().map(|partition| {
-            let wanted = Wanted {
-                fetch_offset: Offset(partition.fetch_offset),
-                max_bytes: partition.partition_max_bytes,
-                current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
-                last_fetched_epoch: LeaderEpoch(partition.last_fetched_epoch),
-            };
-            ((topic_key.clone(), partition.partition), wanted)
-        }));
+        partitions
+            .extend(topic.partitions.iter().map(|part| ((topic_key.clone(), part.partition), wanted(part))));
     }
     let mut forgotten = Vec::new();
     for topic in &request.forgotten_topics_data {
@@ -123,97 +111,82 @@ fn session_request(version: i16, request: FetchRequest) -> SessionRequest {
     }
 }
 
-fn find<'a>(topics: &'a Topics, key: &PartitionKey) -> Result<&'a Arc<Partition>, ErrorCode> {
-    let topic = match &key.0 {
-        TopicKey::Name(name) => topics.by_name(name).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?,
-        TopicKey::Id(id) => topics.by_id(*id).ok_or(ErrorCode::UNKNOWN_TOPIC_ID)?,
-    };
-    topic.partition(key.1)
+fn wanted(partition: &FetchPartition) -> Wanted {
+    let log_start = Offset(partition.log_start_offset);
+    let is_told = partition.high_watermark != NOT_TOLD;
+    Wanted {
+        fetch_offset: Offset(partition.fetch_offset),
+        max_bytes: partition.partition_max_bytes,
+        current_leader_epoch: LeaderEpoch(partition.current_leader_epoch),
+        last_fetched_epoch: LeaderEpoch(partition.last_fetched_epoch),
+        log_start,
+        known: is_told.then_some(Told { high_watermark: Offset(partition.high_watermark), log_start }),
+    }
 }
 
 impl Fetch<'_> {
-    /// Reads until there is enough, something is wrong, or the time is over.
+    /// Reads until there is enough, something is wrong, or the time is over. Only partitions that changed are read again.
     async fn until_enough(&self, wanted: &[(PartitionKey, Wanted)], deadline: Monotonic) -> Vec<Outcome> {
-        let mut waiting: Option<(Arc<Notify>, Vec<Ticket>)> = None;
-        loop {
-            let topics = self.broker.topics();
-            let outcomes = self.read_all(&topics, wanted).await;
-            let bytes: usize = outcomes.iter().map(Outcome::bytes).sum();
-            let settled = outcomes.iter().any(Outcome::is_final);
-            if bytes >= self.min_bytes || settled || self.broker.runtime().now() >= deadline {
-                return outcomes;
-            }
-            let Some((notify, _)) = &waiting else {
-                // What arrives between the reading and the waiting is seen by reading once more.
-                let notify = Arc::new(Notify::new());
-                let partitions = wanted.iter().filter_map(|(key, _)| find(&topics, key).ok());
-                let tickets = partitions.map(|partition| partition.wait(notify.clone())).collect();
-                waiting = Some((notify, tickets));
-                continue;
-            };
-            tokio::select! {
-                biased;
-                () = notify.notified() => {}
-                () = self.broker.runtime().sleep_until(deadline) => {}
-            }
-        }
-    }
-
-    async fn read_all(&self, topics: &Topics, wanted: &[(PartitionKey, Wanted)]) -> Vec<Outcome> {
-        let mut outcomes = Vec::with_capacity(wanted.len());
-        let mut left = self.max_bytes;
-        for (key, wanted) in wanted {
-            // The first records of an answer may be larger than allowed, so that a client can always go on.
-            let is_first = left == self.max_bytes;
-            let outcome = match find(topics, key) {
-                Ok(partition) => self.read(key, wanted, partition, left, is_first).await,
-                Err(code) => Outcome::error(key, code),
-            };
-            left = left.saturating_sub(outcome.bytes());
+        let topics = self.broker.topics();
+        let mut outcomes: Vec<Outcome> = Vec::with_capacity(wanted.len());
+        for wanted in wanted {
+            let outcome = self.read(&topics, wanted, self.budget(&outcomes), true).await;
             outcomes.push(outcome);
         }
-        outcomes
-    }
-
-    async fn read(
-        &self,
-        key: &PartitionKey,
-        wanted: &Wanted,
-        partition: &Partition,
-        left: usize,
-        is_first: bool,
-    ) -> Outcome {
-        let log = partition.log();
-        let leader_epoch = partition.leader_epoch();
-        let mut outcome = Outcome {
-            fetch_offset: wanted.fetch_offset,
-            leader_epoch: Some(leader_epoch),
-            high_watermark: partition.high_watermark(),
-            log_start: log.log_start_offset(),
-            ..Outcome::error(key, ErrorCode::NONE)
-        };
-        if let Err(code) = check_leader_epoch(wanted.current_leader_epoch.0, leader_epoch) {
-            return Outcome { error: code, ..outcome };
+        if self.is_enough(&outcomes) || self.broker.runtime().now() >= deadline {
+            return outcomes;
         }
-        if self.is_follower {
-            // No other broker holds a replica.
-            return Outcome { error: ErrorCode::NOT_LEADER_OR_FOLLOWER, ..outcome };
-        }
-        if self.version < FIRST_VERSION_WITH_ZSTD && log.config().compression == Some(Compression::Zstd) {
-            return Outcome { error: ErrorCode::UNSUPPORTED_COMPRESSION_TYPE, ..outcome };
-        }
-        if wanted.last_fetched_epoch != LeaderEpoch::NONE {
-            let (epoch, end_offset) = log.end_offset_for_epoch(wanted.last_fetched_epoch);
-            if epoch < wanted.last_fetched_epoch || end_offset < wanted.fetch_offset {
-                return Outcome { diverging: Some((epoch, end_offset)), ..outcome };
+        let bell = Arc::new(Bell::default());
+        let mut tickets = Vec::with_capacity(wanted.len());
+        let mut changed = BTreeSet::new();
+        for (number, (key, _)) in wanted.iter().enumerate() {
+            let Ok(partition) = find(&topics, key) else { continue };
+            tickets.push(partition.wait(bell.clone(), number, self.interest()));
+            // What arrived between the reading and the waiting.
+            if Seen::of(partition) != outcomes[number].seen {
+                changed.insert(number);
             }
         }
-        let max_bytes = usize::try_from(wanted.max_bytes).unwrap_or(0).min(left);
-        match log.read(wanted.fetch_offset, max_bytes, outcome.high_watermark, is_first).await {
-            Ok(slice) => outcome.slice = (slice.length > 0).then_some(slice),
-            Err(error) => outcome.error = read_error_code(partition, &error),
+        let mut timer = self.broker.runtime().sleep_until(deadline);
+        loop {
+            if !changed.is_empty() {
+                self.read_again(wanted, &changed, &mut outcomes).await;
+                if self.is_enough(&outcomes) {
+                    return outcomes;
+                }
+            }
+            changed = tokio::select! {
+                biased;
+                changed = bell.rung() => changed,
+                () = &mut timer => return outcomes,
+            };
         }
-        outcome
+    }
+
+    async fn read_again(
+        &self,
+        wanted: &[(PartitionKey, Wanted)],
+        changed: &BTreeSet<usize>,
+        outcomes: &mut [Outcome],
+    ) {
+        let topics = self.broker.topics();
+        for number in changed {
+            outcomes[*number].slice = None;
+            let budget = self.budget(outcomes);
+            outcomes[*number] = self.read(&topics, &wanted[*number], budget, false).await;
+        }
+    }
+
+    /// The first records of an answer may be larger than allowed, so that a client can always go on.
+    fn budget(&self, outcomes: &[Outcome]) -> Budget {
+        let bytes: usize = outcomes.iter().map(Outcome::bytes).sum();
+        Budget { left: self.max_bytes.saturating_sub(bytes), is_first: bytes == 0 }
+    }
+
+    fn is_enough(&self, outcomes: &[Outcome]) -> bool {
+        let bytes: usize = outcomes.iter().map(Outcome::bytes).sum();
+        let is_settled = |outcome: &Outcome| outcome.is_final() || outcome.is_news;
+        outcomes.is_empty() || bytes >= self.min_bytes || outcomes.iter().any(is_settled)
     }
 
     /// Notes in the session what is told, and leaves out what is not news.
@@ -233,39 +206,7 @@ impl Fetch<'_> {
     }
 }
 
-fn read_error_code(partition: &Partition, error: &ReadError) -> ErrorCode {
-    match error {
-        ReadError::OutOfRange { .. } => ErrorCode::OFFSET_OUT_OF_RANGE,
-        ReadError::Io { .. } | ReadError::Damaged { .. } => {
-            tracing::error!(partition = %partition.name(), %error, "the log cannot be read");
-            ErrorCode::KAFKA_STORAGE_ERROR
-        }
-    }
-}
-
 impl Outcome {
-    fn error(key: &PartitionKey, error: ErrorCode) -> Outcome {
-        Outcome {
-            key: key.clone(),
-            fetch_offset: Offset(-1),
-            error,
-            leader_epoch: None,
-            high_watermark: Offset(-1),
-            log_start: Offset(-1),
-            diverging: None,
-            slice: None,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.slice.as_ref().map_or(0, |slice| slice.length)
-    }
-
-    /// Whether waiting cannot change it.
-    fn is_final(&self) -> bool {
-        self.error != ErrorCode::NONE || self.diverging.is_some()
-    }
-
     fn observe_serving(&self, broker: &Broker) {
         if let (Some(slice), Ok(partition)) = (&self.slice, find(&broker.topics(), &self.key)) {
             partition.served(self.fetch_offset, slice.next_offset, self.high_watermark, self.log_start);
@@ -273,15 +214,46 @@ impl Outcome {
     }
 }
 
-/// The answer's topics, and the slices of files in the order of their partitions.
-async fn answer(version: i16, outcomes: Vec<Outcome>) -> (Vec<FetchTopicResponse>, Vec<LogSlice>) {
-    let mut responses: Vec<FetchTopicResponse> = Vec::new();
-    let mut slices = Vec::new();
-    let mut last_topic: Option<TopicKey> = None;
-    for outcome in outcomes {
-        let (topic, partition_index) = outcome.key;
+/// Builds an answer.
+struct Answer<'a> {
+    broker: &'a Broker,
+    client: &'a Client,
+    version: i16,
+    leaders: CurrentLeaders,
+}
+
+impl Answer<'_> {
+    /// The answer's topics, and the slices of files in the order of their partitions.
+    async fn build(&mut self, outcomes: Vec<Outcome>) -> (Vec<FetchTopicResponse>, Vec<LogSlice>) {
+        let mut responses: Vec<FetchTopicResponse> = Vec::new();
+        let mut slices = Vec::new();
+        let mut last_topic: Option<TopicKey> = None;
+        for mut outcome in outcomes {
+            let slice = outcome.slice.take();
+            let mut response = self.partition(&outcome);
+            if let Some(slice) = slice {
+                match copy_small(&slice).await {
+                    Ok(Some(bytes)) => response.records = Records::Bytes(bytes),
+                    Ok(None) => {
+                        response.records = Records::Deferred(slice.length);
+                        slices.push(slice);
+                    }
+                    Err(_) => response.error_code = ErrorCode::KAFKA_STORAGE_ERROR.code(),
+                }
+            }
+            let topic = outcome.key.0;
+            match responses.last_mut().filter(|_| last_topic.as_ref() == Some(&topic)) {
+                Some(open) => open.partitions.push(response),
+                None => responses.push(topic_response(&topic, response)),
+            }
+            last_topic = Some(topic);
+        }
+        (responses, slices)
+    }
+
+    fn partition(&mut self, outcome: &Outcome) -> FetchPartitionResponse {
         let mut response = FetchPartitionResponse {
-            partition_index,
+            partition_index: outcome.key.1,
             error_code: outcome.error.code(),
             high_watermark: outcome.high_watermark.0,
             last_stable_offset: outcome.high_watermark.0,
@@ -292,28 +264,22 @@ async fn answer(version: i16, outcomes: Vec<Outcome>) -> (Vec<FetchTopicResponse
         if let Some((epoch, end_offset)) = outcome.diverging {
             response.diverging_epoch = FetchEpochEndOffset { epoch: epoch.0, end_offset: end_offset.0 };
         }
-        let fenced = outcome.error == ErrorCode::FENCED_LEADER_EPOCH && version >= FIRST_VERSION_WITH_LEADERS;
-        if let (true, Some(epoch)) = (fenced, outcome.leader_epoch) {
-            response.current_leader =
-                LeaderIdAndEpoch { leader_epoch: epoch.0, ..LeaderIdAndEpoch::default() };
+        if let Some(preferred) = outcome.preferred {
+            response.preferred_read_replica = preferred.0;
         }
-        if let Some(slice) = outcome.slice {
-            match copy_small(&slice).await {
-                Ok(Some(bytes)) => response.records = Records::Bytes(bytes),
-                Ok(None) => {
-                    response.records = Records::Deferred(slice.length);
-                    slices.push(slice);
-                }
-                Err(_) => response.error_code = ErrorCode::KAFKA_STORAGE_ERROR.code(),
+        let asks_elsewhere =
+            [ErrorCode::NOT_LEADER_OR_FOLLOWER, ErrorCode::FENCED_LEADER_EPOCH].contains(&outcome.error);
+        if asks_elsewhere && self.version >= FIRST_VERSION_WITH_LEADERS {
+            let id = match &outcome.key.0 {
+                TopicKey::Id(id) => Some(*id),
+                TopicKey::Name(name) => self.broker.image().topic(name).map(|topic| topic.id),
+            };
+            if let Some(id) = id {
+                response.current_leader = self.leaders.of(self.broker, self.client, id, outcome.key.1);
             }
         }
-        match responses.last_mut().filter(|_| last_topic.as_ref() == Some(&topic)) {
-            Some(open) => open.partitions.push(response),
-            None => responses.push(topic_response(&topic, response)),
-        }
-        last_topic = Some(topic);
+        response
     }
-    (responses, slices)
 }
 
 fn topic_response(key: &TopicKey, partition: FetchPartitionResponse) -> FetchTopicResponse {

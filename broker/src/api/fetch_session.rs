@@ -48,6 +48,10 @@ pub struct Wanted {
     pub current_leader_epoch: LeaderEpoch,
     /// The epoch of the last record it has, [`LeaderEpoch::NONE`] where it does not say.
     pub last_fetched_epoch: LeaderEpoch,
+    /// A follower's own log start offset.
+    pub log_start: Offset,
+    /// What it knows of the partition already, as far as it or its session says.
+    pub known: Option<Told>,
 }
 
 /// What a client was last told of a partition.
@@ -241,7 +245,11 @@ impl Session {
     }
 
     fn wanted(&self) -> Vec<(PartitionKey, Wanted)> {
-        self.order.iter().map(|key| (key.clone(), self.partitions[key].wanted)).collect()
+        let wanted = |key: &PartitionKey| {
+            let SessionPartition { wanted, told } = &self.partitions[key];
+            (key.clone(), Wanted { known: told.or(wanted.known), ..*wanted })
+        };
+        self.order.iter().map(wanted).collect()
     }
 }
 
@@ -259,6 +267,8 @@ mod tests {
             max_bytes: 100,
             current_leader_epoch: LeaderEpoch::NONE,
             last_fetched_epoch: LeaderEpoch::NONE,
+            log_start: Offset(-1),
+            known: None,
         }
     }
 

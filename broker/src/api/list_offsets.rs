@@ -1,9 +1,9 @@
 //! ListOffsets (2): offsets by time stamp, and the ends of a log.
 
-use super::check_leader_epoch;
 use crate::{
     broker::{Broker, Topics},
     log::ReadError,
+    partition::leader::LeaderState,
     server::dispatch::Client,
     types::{LeaderEpoch, Offset},
 };
@@ -18,6 +18,13 @@ use sillon_protocol::{
 
 /// Version from which an answer tells a record's leader epoch.
 const FIRST_VERSION_WITH_LEADER_EPOCHS: i16 = 4;
+
+/// Version from which clients know OFFSET_NOT_AVAILABLE.
+const FIRST_VERSION_WITH_NOT_AVAILABLE: i16 = 5;
+/// The replica id of a client.
+const CONSUMER: i32 = -1;
+/// The replica id of a client that may ask any replica.
+const DEBUGGING_CONSUMER: i32 = -2;
 
 /// Time stamp, offset and leader epoch of what was found.
 type Found = Option<(i64, Offset, LeaderEpoch)>;
@@ -37,7 +44,8 @@ pub(crate) async fn handle(
                 partition_index: wanted.partition_index,
                 ..Default::default()
             };
-            match look_up(&topics, &topic.name, wanted).await {
+            let asking = Asking { topics: &topics, version, replica_id: request.replica_id };
+            match asking.look_up(&topic.name, wanted).await {
                 Ok(None) => {}
                 Ok(Some((timestamp, offset, leader_epoch))) => {
                     response.timestamp = timestamp;
@@ -55,31 +63,52 @@ pub(crate) async fn handle(
     ListOffsetsResponse { topics: responses, ..ListOffsetsResponse::default() }
 }
 
-async fn look_up(topics: &Topics, topic: &str, wanted: &ListOffsetsPartition) -> Result<Found, ErrorCode> {
-    let topic = topics.by_name(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    let partition = topic.partition(wanted.partition_index)?;
-    let leader_epoch = partition.leader_epoch();
-    check_leader_epoch(wanted.current_leader_epoch, leader_epoch)?;
-    let log = partition.log();
-    // Without transactions the last stable offset is the high watermark, whatever the isolation level.
-    let high_watermark = partition.high_watermark();
-    match wanted.timestamp {
-        LATEST_TIMESTAMP => Ok(Some((-1, high_watermark, leader_epoch))),
-        EARLIEST_TIMESTAMP | EARLIEST_LOCAL_TIMESTAMP => {
-            let start = log.log_start_offset();
-            Ok(Some((-1, start, log.epoch_for_offset(start).unwrap_or(LeaderEpoch::NONE))))
+/// What is common to all partitions of a request.
+struct Asking<'a> {
+    topics: &'a Topics,
+    version: i16,
+    replica_id: i32,
+}
+
+impl Asking<'_> {
+    async fn look_up(&self, topic: &str, wanted: &ListOffsetsPartition) -> Result<Found, ErrorCode> {
+        let topic = self.topics.by_name(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+        let partition = topic.partition(wanted.partition_index)?;
+        let leader_only = self.replica_id != DEBUGGING_CONSUMER;
+        let leader_epoch = partition.check_leader(LeaderEpoch(wanted.current_leader_epoch), leader_only)?;
+        let log = partition.log();
+        let is_client = self.replica_id == CONSUMER;
+        // Without transactions the last stable offset is the high watermark, whatever the isolation level.
+        let end = if is_client { partition.high_watermark() } else { log.log_end_offset() };
+        // A new leader's high watermark may lie below what clients were told before (KIP-207).
+        let tells_latest = partition.leading(LeaderState::tells_latest) != Some(false);
+        let check_latest = || match tells_latest {
+            false if is_client && self.version < FIRST_VERSION_WITH_NOT_AVAILABLE => {
+                Err(ErrorCode::LEADER_NOT_AVAILABLE)
+            }
+            false if is_client => Err(ErrorCode::OFFSET_NOT_AVAILABLE),
+            _ => Ok(()),
+        };
+        let found = match wanted.timestamp {
+            LATEST_TIMESTAMP => {
+                check_latest()?;
+                return Ok(Some((-1, end, leader_epoch)));
+            }
+            EARLIEST_TIMESTAMP | EARLIEST_LOCAL_TIMESTAMP => {
+                let start = log.log_start_offset();
+                return Ok(Some((-1, start, log.epoch_for_offset(start).unwrap_or(LeaderEpoch::NONE))));
+            }
+            // Nothing is ever moved to another storage.
+            LATEST_TIERED_TIMESTAMP | EARLIEST_PENDING_UPLOAD_TIMESTAMP => return Ok(None),
+            MAX_TIMESTAMP => log.max_timestamp(end).await.map_err(code)?,
+            timestamp if timestamp >= 0 => log.offset_for_timestamp(timestamp, end).await.map_err(code)?,
+            _ => return Err(ErrorCode::UNSUPPORTED_VERSION),
+        };
+        if found.is_none() {
+            // It may be among the records that will be committed in a moment.
+            check_latest()?;
         }
-        // Nothing is ever moved to another storage.
-        LATEST_TIERED_TIMESTAMP | EARLIEST_PENDING_UPLOAD_TIMESTAMP => Ok(None),
-        MAX_TIMESTAMP => {
-            let found = log.max_timestamp(high_watermark).await.map_err(code)?;
-            Ok(found.map(|found| (found.timestamp, found.offset, found.leader_epoch)))
-        }
-        timestamp if timestamp >= 0 => {
-            let found = log.offset_for_timestamp(timestamp, high_watermark).await.map_err(code)?;
-            Ok(found.map(|found| (found.timestamp, found.offset, found.leader_epoch)))
-        }
-        _ => Err(ErrorCode::UNSUPPORTED_VERSION),
+        Ok(found.map(|found| (found.timestamp, found.offset, found.leader_epoch)))
     }
 }
 

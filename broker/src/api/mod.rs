@@ -10,6 +10,7 @@ pub(crate) mod alter_replica_log_dirs;
 pub(crate) mod api_versions;
 pub(crate) mod create_partitions;
 pub(crate) mod create_topics;
+mod current_leader;
 pub(crate) mod delete_records;
 pub(crate) mod delete_topics;
 pub(crate) mod describe_cluster;
@@ -19,6 +20,7 @@ pub(crate) mod describe_producers;
 pub(crate) mod describe_topic_partitions;
 pub(crate) mod elect_leaders;
 pub(crate) mod fetch;
+mod fetch_read;
 pub mod fetch_session;
 pub(crate) mod find_coordinator;
 pub(crate) mod incremental_alter_configs;
@@ -95,7 +97,7 @@ fn endpoint(broker: &Broker, client: &Client) -> (String, i32) {
 }
 
 /// Compares the leader epoch that a client believes in with the true one (KIP-320).
-fn check_leader_epoch(claimed: i32, true_epoch: LeaderEpoch) -> Result<(), ErrorCode> {
+pub(crate) fn check_leader_epoch(claimed: i32, true_epoch: LeaderEpoch) -> Result<(), ErrorCode> {
     match claimed {
         -1 => Ok(()),
         claimed if claimed < true_epoch.0 => Err(ErrorCode::FENCED_LEADER_EPOCH),

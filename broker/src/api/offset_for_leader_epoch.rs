@@ -1,6 +1,5 @@
 //! OffsetForLeaderEpoch (23): where a leader epoch ends in the log (KIP-101, KIP-279).
 
-use super::check_leader_epoch;
 use crate::{
     broker::{Broker, Topics},
     server::dispatch::Client,
@@ -46,6 +45,6 @@ fn look_up(
 ) -> Result<(LeaderEpoch, Offset), ErrorCode> {
     let topic = topics.by_name(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let partition = topic.partition(wanted.partition)?;
-    check_leader_epoch(wanted.current_leader_epoch, partition.leader_epoch())?;
+    partition.check_leader(LeaderEpoch(wanted.current_leader_epoch), true)?;
     Ok(partition.log().end_offset_for_epoch(LeaderEpoch(wanted.leader_epoch)))
 }

@@ -1,10 +1,15 @@
 //! Produce (0): appends record batches and answers when they are as safe as the producer asked.
+//!
+//! All batches of a request are appended first, then they are waited for together: what they wait for (a sync, the
+//! followers) goes on for all of them at the same time.
 
+use super::current_leader::CurrentLeaders;
 use crate::{
-    broker::{Broker, Topic, Topics},
+    broker::{Broker, Topic},
+    join::join_all,
     log::AppendError,
-    metadata::PartitionImage,
-    partition::Stored,
+    partition::{Appending, ProduceError},
+    server::dispatch::Client,
     types::TopicId,
 };
 use bytes::Bytes;
@@ -16,23 +21,52 @@ use sillon_protocol::{
     },
     records,
 };
-use std::sync::Arc;
+use sillon_runtime::{BoxFuture, Monotonic};
+use std::{sync::Arc, time::Duration};
 
 /// Version from which topics are named by id.
 const FIRST_VERSION_WITH_TOPIC_IDS: i16 = 13;
+/// Version from which an answer can tell who leads.
+const FIRST_VERSION_WITH_LEADERS: i16 = 10;
 /// All in-sync replicas must have the records.
 const ACKS_ALL: i16 = -1;
 
 type Refusal = (ErrorCode, Option<String>);
 
-pub(crate) async fn handle(broker: &Broker, version: i16, request: ProduceRequest) -> ProduceResponse {
-    let topics = broker.topics();
+/// What became of one partition's batch so far.
+struct Progress {
+    index: i32,
+    result: Result<Appending, Refusal>,
+}
+
+/// The batches of one topic.
+struct TopicProgress {
+    name: String,
+    /// The id that the request named.
+    named_id: TopicId,
+    id: Option<TopicId>,
+    partitions: Vec<Progress>,
+}
+
+pub(crate) async fn handle(
+    broker: &Broker,
+    client: &Client,
+    version: i16,
+    request: ProduceRequest,
+) -> ProduceResponse {
+    let deadline =
+        broker.runtime().now() + Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
+    let acks = request.acks;
     let refusal = refuse_all(&request);
-    let mut responses = Vec::with_capacity(request.topic_data.len());
+    let mut progress = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
-        responses.push(produce_topic(&topics, version, request.acks, topic, refusal.as_ref()).await);
+        progress.push(append_topic(broker, version, acks, topic, refusal.as_ref()).await);
     }
-    ProduceResponse { responses, ..ProduceResponse::default() }
+    make_stable(&mut progress).await;
+    if acks == ACKS_ALL {
+        wait_for_commits(broker, &mut progress, deadline).await;
+    }
+    answer(broker, client, version, acks, progress)
 }
 
 /// Whether any partition was refused.
@@ -53,54 +87,38 @@ fn refuse_all(request: &ProduceRequest) -> Option<Refusal> {
     request.transactional_id.as_ref().map(|_| (ErrorCode::INVALID_TXN_STATE, unavailable()))
 }
 
-async fn produce_topic(
-    topics: &Topics,
+async fn append_topic(
+    broker: &Broker,
     version: i16,
     acks: i16,
     request: ProduceTopic,
     refusal: Option<&Refusal>,
-) -> ProduceTopicResponse {
+) -> TopicProgress {
+    let topics = broker.topics();
     let by_id = version >= FIRST_VERSION_WITH_TOPIC_IDS;
-    let topic = if by_id { topics.by_id(TopicId(request.topic_id)) } else { topics.by_name(&request.name) };
+    let named_id = TopicId(request.topic_id);
+    let topic = if by_id { topics.by_id(named_id) } else { topics.by_name(&request.name) };
     let unknown = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
-    let mut partition_responses = Vec::with_capacity(request.partition_data.len());
+    let mut partitions = Vec::with_capacity(request.partition_data.len());
     for ProducePartition { index, records } in request.partition_data {
         let result = match (refusal, topic) {
             (Some(refusal), _) => Err(refusal.clone()),
             (None, None) => Err((unknown, None)),
-            (None, Some(topic)) => produce_partition(topic, version, acks, index, records).await,
+            (None, Some(topic)) => append(topic, version, acks, index, records).await,
         };
-        partition_responses.push(match result {
-            Ok(stored) => ProducePartitionResponse {
-                index,
-                base_offset: stored.appended.base_offset.0,
-                log_append_time_ms: stored.appended.log_append_time_ms.unwrap_or(-1),
-                log_start_offset: stored.log_start.0,
-                ..ProducePartitionResponse::default()
-            },
-            Err((code, error_message)) => ProducePartitionResponse {
-                index,
-                error_code: code.code(),
-                base_offset: -1,
-                error_message,
-                ..ProducePartitionResponse::default()
-            },
-        });
+        partitions.push(Progress { index, result });
     }
-    ProduceTopicResponse { name: request.name, topic_id: request.topic_id, partition_responses }
+    TopicProgress { name: request.name, named_id, id: topic.map(|topic| topic.id), partitions }
 }
 
-async fn produce_partition(
+async fn append(
     topic: &Arc<Topic>,
     version: i16,
     acks: i16,
     index: i32,
     records: Option<Bytes>,
-) -> Result<Stored, Refusal> {
+) -> Result<Appending, Refusal> {
     let partition = topic.partition(index).map_err(|code| (code, None))?;
-    if acks == ACKS_ALL && topic.partition_image(index).map_or(0, in_sync) < topic.min_insync_replicas {
-        return Err((ErrorCode::NOT_ENOUGH_REPLICAS, None));
-    }
     let batch = records::produce_batch(&records.unwrap_or_default(), version)
         .map_err(|error| refusal_for(&AppendError::Record(error)))?;
     if batch.is_transactional() {
@@ -109,15 +127,103 @@ async fn produce_partition(
             Some("Transactions are not available in this version.".to_owned()),
         ));
     }
-    let stored = partition.append(batch).await.map_err(|error| refusal_for(&error))?;
-    if acks != 0 {
-        partition.acknowledged(&stored.appended, acks);
-    }
-    Ok(stored)
+    partition.append(batch, acks == ACKS_ALL).await.map_err(|error| refusal_of(&error))
 }
 
-fn in_sync(partition: &PartitionImage) -> usize {
-    partition.isr.len()
+/// Waits until this broker keeps the batches as surely as their topics demand.
+async fn make_stable(progress: &mut [TopicProgress]) {
+    let unsynced = |part: &&mut Progress| part.result.as_ref().is_ok_and(Appending::must_sync);
+    let unsynced = progress.iter_mut().flat_map(|topic| &mut topic.partitions).filter(unsynced);
+    let syncs = unsynced.map(|part| async {
+        let Ok(appending) = &part.result else { return };
+        if let Err(error) = appending.stable().await {
+            part.result = Err(refusal_of(&error));
+        }
+    });
+    join_all(syncs.collect()).await;
+}
+
+/// Waits until every batch is on all in-sync replicas, or the time is over.
+async fn wait_for_commits(broker: &Broker, progress: &mut [TopicProgress], deadline: Monotonic) {
+    let mut timer: Option<BoxFuture<'static, ()>> = None;
+    let mut is_over = false;
+    for part in progress.iter_mut().flat_map(|topic| &mut topic.partitions) {
+        let Some(appending) = part.result.as_mut().ok().filter(|appending| appending.waits_for_commit())
+        else {
+            continue;
+        };
+        let timer = timer.get_or_insert_with(|| broker.runtime().sleep_until(deadline));
+        let verdict = tokio::select! {
+            biased;
+            verdict = appending.committed() => verdict,
+            () = &mut *timer, if !is_over => Err(ErrorCode::REQUEST_TIMED_OUT),
+            () = std::future::ready(()), if is_over => Err(ErrorCode::REQUEST_TIMED_OUT),
+        };
+        if let Err(code) = verdict {
+            is_over |= code == ErrorCode::REQUEST_TIMED_OUT;
+            part.result = Err((code, None));
+        }
+    }
+}
+
+fn answer(
+    broker: &Broker,
+    client: &Client,
+    version: i16,
+    acks: i16,
+    progress: Vec<TopicProgress>,
+) -> ProduceResponse {
+    let mut leaders = CurrentLeaders::default();
+    let mut responses = Vec::with_capacity(progress.len());
+    for topic in progress {
+        let mut partition_responses = Vec::with_capacity(topic.partitions.len());
+        for Progress { index, result } in topic.partitions {
+            let mut response = partition_response(acks, index, result);
+            if let (Some(id), ErrorCode::NOT_LEADER_OR_FOLLOWER) =
+                (topic.id, ErrorCode::from(response.error_code))
+                && version >= FIRST_VERSION_WITH_LEADERS
+            {
+                response.current_leader = leaders.of(broker, client, id, index);
+            }
+            partition_responses.push(response);
+        }
+        let (name, topic_id) = (topic.name, topic.named_id.0);
+        responses.push(ProduceTopicResponse { name, topic_id, partition_responses });
+    }
+    let node_endpoints = leaders.endpoints();
+    ProduceResponse { responses, node_endpoints, ..ProduceResponse::default() }
+}
+
+fn partition_response(acks: i16, index: i32, result: Result<Appending, Refusal>) -> ProducePartitionResponse {
+    match result {
+        Ok(appending) => {
+            if acks != 0 {
+                appending.acknowledged(acks);
+            }
+            ProducePartitionResponse {
+                index,
+                base_offset: appending.appended.base_offset.0,
+                log_append_time_ms: appending.appended.log_append_time_ms.unwrap_or(-1),
+                log_start_offset: appending.log_start.0,
+                ..ProducePartitionResponse::default()
+            }
+        }
+        Err((code, error_message)) => ProducePartitionResponse {
+            index,
+            error_code: code.code(),
+            base_offset: -1,
+            error_message,
+            ..ProducePartitionResponse::default()
+        },
+    }
+}
+
+fn refusal_of(error: &ProduceError) -> Refusal {
+    match error {
+        ProduceError::Append(error) => refusal_for(error),
+        ProduceError::Sync(error) => (ErrorCode::KAFKA_STORAGE_ERROR, Some(error.to_string())),
+        ProduceError::Refused(code) => (*code, None),
+    }
 }
 
 /// What a producer is told of a refused append.

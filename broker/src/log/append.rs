@@ -135,6 +135,7 @@ impl Log {
                 batch.size_bytes(),
                 &LogConfig { max_message_bytes: u32::MAX, ..(*config).clone() },
             )?;
+            self.forget_empty_epochs(LeaderEpoch(batch.leader_epoch())).await?;
             self.enter_epoch(LeaderEpoch(batch.leader_epoch())).await?;
             self.roll_if_due(&mut writer, &batch, &config).await?;
             let marker = EndTransactionMarker::from_batch(&batch);
@@ -211,6 +212,25 @@ impl Log {
             .await
             .map_err(|error| self.failed("writing the leader epochs", error))?;
         self.view().epochs = epochs;
+        Ok(())
+    }
+
+    /// This replica may have led for a while without a record, and now follows one whose log goes on with records of an
+    /// older epoch: its own epoch left nothing behind and gives way, on disk before in memory.
+    async fn forget_empty_epochs(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
+        let (mut epochs, log_end) = {
+            let view = self.view();
+            if view.epochs.latest().is_none_or(|latest| latest.epoch <= epoch) {
+                return Ok(());
+            }
+            (view.epochs.clone(), view.log_end)
+        };
+        if epochs.truncate_end(log_end) {
+            self.persist_epochs(&epochs)
+                .await
+                .map_err(|error| self.failed("writing the leader epochs", error))?;
+            self.view().epochs = epochs;
+        }
         Ok(())
     }
 

@@ -15,30 +15,30 @@ use crate::{
 
 /// The epochs of a log, each with its first offset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct EpochCache {
+pub(crate) struct EpochCache {
     entries: Vec<EpochStart>,
 }
 
 impl EpochCache {
     /// Takes entries read from a disk; none where they are not in order.
-    pub(super) fn from_entries(entries: Vec<EpochStart>) -> Option<EpochCache> {
+    pub(crate) fn from_entries(entries: Vec<EpochStart>) -> Option<EpochCache> {
         let cache = EpochCache { entries };
         cache.is_in_order().then_some(cache)
     }
 
     /// All entries, oldest first.
-    pub(super) fn entries(&self) -> &[EpochStart] {
+    pub(crate) fn entries(&self) -> &[EpochStart] {
         &self.entries
     }
 
     /// The newest entry.
-    pub(super) fn latest(&self) -> Option<EpochStart> {
+    pub(crate) fn latest(&self) -> Option<EpochStart> {
         self.entries.last().copied()
     }
 
     /// Notes that `epoch` begins at `start_offset`. Entries that this contradicts go: an epoch that ended up with
     /// no record, or one that is not older. Gives whether anything changed.
-    pub(super) fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
+    pub(crate) fn assign(&mut self, epoch: LeaderEpoch, start_offset: Offset) -> bool {
         assert!(epoch.0 >= 0 && start_offset.0 >= 0, "epochs and offsets are counted from 0");
         if self.latest().is_some_and(|latest| latest.epoch == epoch && latest.start_offset <= start_offset) {
             return false;
@@ -50,7 +50,7 @@ impl EpochCache {
     }
 
     /// Forgets the epochs that began at `offset` or later. Gives whether anything changed.
-    pub(super) fn truncate_end(&mut self, offset: Offset) -> bool {
+    pub(crate) fn truncate_end(&mut self, offset: Offset) -> bool {
         let before = self.entries.len();
         self.entries.retain(|entry| entry.start_offset < offset);
         self.entries.len() != before
@@ -58,7 +58,7 @@ impl EpochCache {
 
     /// Forgets the epochs that ended at `offset` or earlier; the one that holds `offset` now begins there.
     /// Gives whether anything changed.
-    pub(super) fn truncate_start(&mut self, offset: Offset) -> bool {
+    pub(crate) fn truncate_start(&mut self, offset: Offset) -> bool {
         let older = self.entries.partition_point(|entry| entry.start_offset <= offset);
         if older == 0 || (older == 1 && self.entries[0].start_offset == offset) {
             return false;
@@ -71,7 +71,7 @@ impl EpochCache {
 
     /// The largest epoch that is not larger than `epoch`, and its end (KIP-279). (−1, −1) where the log knows
     /// nothing that far: the epoch is not known at all, or newer than the log.
-    pub(super) fn end_offset_for(&self, epoch: LeaderEpoch, log_end: Offset) -> (LeaderEpoch, Offset) {
+    pub(crate) fn end_offset_for(&self, epoch: LeaderEpoch, log_end: Offset) -> (LeaderEpoch, Offset) {
         const UNDEFINED: (LeaderEpoch, Offset) = (LeaderEpoch::NONE, Offset(-1));
         let Some(latest) = self.latest() else { return UNDEFINED };
         if epoch == LeaderEpoch::NONE || epoch > latest.epoch {
@@ -90,14 +90,14 @@ impl EpochCache {
     }
 
     /// The epoch that wrote `offset`, or will write it where it is the log's end.
-    pub(super) fn epoch_for(&self, offset: Offset) -> Option<LeaderEpoch> {
+    pub(crate) fn epoch_for(&self, offset: Offset) -> Option<LeaderEpoch> {
         let newer = self.entries.partition_point(|entry| entry.start_offset <= offset);
         newer.checked_sub(1).map(|index| self.entries[index].epoch)
     }
 
     /// The epochs that the record at `offset` can have. One, where the cache reaches back so far; before its first
     /// entry lie records of that epoch or older ones, which the log's start was moved past.
-    pub(super) fn range_for(&self, offset: Offset) -> (LeaderEpoch, LeaderEpoch) {
+    pub(crate) fn range_for(&self, offset: Offset) -> (LeaderEpoch, LeaderEpoch) {
         match (self.epoch_for(offset), self.entries.first()) {
             (Some(epoch), _) => (epoch, epoch),
             (None, Some(first)) => (LeaderEpoch::NONE, first.epoch),

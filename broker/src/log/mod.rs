@@ -22,7 +22,7 @@ mod checkpoint;
 mod clean_marker;
 mod config;
 mod directories;
-mod epoch_cache;
+pub(crate) mod epoch_cache;
 mod error;
 mod flush;
 pub(crate) mod fuzz_targets;
