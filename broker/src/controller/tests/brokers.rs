@@ -130,10 +130,11 @@ fn a_process_that_is_gone_loses_its_registration_and_its_leadership_at_once() {
 #[test]
 fn a_broker_that_stops_hands_over_first() {
     let mut world = World::new(2);
-    world.create_on("t", &[&[1, 2], &[2, 1], &[1]], &[]);
+    world.create_on("t", &[&[1, 2], &[2, 1]], &[]);
+    world.create_on("alone", &[&[1]], &[]);
     let epoch = world.epoch_of(1);
     let stop = Command::ControlledShutdown { broker: BrokerId(1), broker_epoch: epoch };
-    let still = Outcome::StillLed(vec![TopicPartition::new("t", 2)]);
+    let still = Outcome::StillLed(vec![TopicPartition::new("alone", 0)]);
     assert_eq!(world.run(stop.clone()), Ok(still.clone()));
     assert_eq!(world.brief("t", 0), (2, vec![2], vec![]));
     assert_eq!(world.brief("t", 1), (2, vec![2], vec![]));

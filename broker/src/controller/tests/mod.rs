@@ -95,7 +95,8 @@ impl Tree {
             Write::Delete { path, version } => {
                 fits(self.nodes.get(path), *version)?;
                 let below = format!("{path}/");
-                if self.nodes.range(below.clone()..).next().is_some_and(|(path, _)| path.starts_with(&below)) {
+                if self.nodes.range(below.clone()..).next().is_some_and(|(path, _)| path.starts_with(&below))
+                {
                     return Err("not empty");
                 }
                 self.nodes.remove(path);
@@ -253,7 +254,8 @@ impl World {
     /// A topic whose partitions lie as given.
     pub fn create_on(&mut self, name: &str, lists: &[&[i32]], settings: &[(&str, &str)]) {
         let mut command = self.create_command(name, 0, 0);
-        if let Command::CreateTopic { partitions, replication_factor, assignment, configs, .. } = &mut command {
+        if let Command::CreateTopic { partitions, replication_factor, assignment, configs, .. } = &mut command
+        {
             (*partitions, *replication_factor) = (None, None);
             *assignment = Some(lists.iter().map(|list| brokers(list)).collect());
             *configs = settings.iter().map(|(k, v)| ((*k).to_owned(), Some((*v).to_owned()))).collect();
@@ -275,7 +277,12 @@ impl World {
     }
 
     /// The leader proposes in-sync replicas.
-    pub fn propose(&mut self, name: &str, index: i32, isr: &[i32]) -> Result<PartitionImage, ControllerError> {
+    pub fn propose(
+        &mut self,
+        name: &str,
+        index: i32,
+        isr: &[i32],
+    ) -> Result<PartitionImage, ControllerError> {
         let state = self.state(name, index);
         let leader = state.leader.expect("there is a leader");
         let proposal = super::IsrProposal {
