@@ -167,11 +167,11 @@ impl Broker {
     /// # Errors
     /// Where something could not be made durable; the next start then recovers as after a crash.
     pub(crate) async fn stop(&self) -> Result<(), LogError> {
-        self.replication.stop();
         let topics = self.topics();
         for partition in topics.partitions() {
-            partition.log().close().await?;
+            partition.close().await?;
         }
+        self.replication.stop();
         self.checkpoint_high_watermarks().await?;
         self.directories.close().await
     }

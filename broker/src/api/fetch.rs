@@ -48,7 +48,7 @@ pub(crate) async fn handle(
         version,
         min_bytes: usize::try_from(request.min_bytes).unwrap_or(0),
         max_bytes: usize::try_from(request.max_bytes).unwrap_or(0).min(broker.config().fetch_max_bytes),
-        reader: reader(&request),
+        reader: reader(broker, &request),
     };
     let now = broker.runtime().now();
     let session_request = session_request(version, request);
@@ -75,11 +75,16 @@ pub(crate) async fn handle(
     (response, slices)
 }
 
-fn reader(request: &FetchRequest) -> Reader {
-    let replica = request.replica_id.max(request.replica_state.replica_id);
-    if replica >= 0 {
-        let broker_epoch = BrokerEpoch(request.replica_state.replica_epoch);
-        Reader::Follower { replica: BrokerId(replica), broker_epoch }
+fn reader(broker: &Broker, request: &FetchRequest) -> Reader {
+    let replica = BrokerId(request.replica_id.max(request.replica_state.replica_id));
+    if replica.0 >= 0 {
+        let image = broker.image();
+        let registered = image.brokers.get(&replica).filter(|broker| !broker.shutting_down);
+        Reader::Follower {
+            replica,
+            broker_epoch: BrokerEpoch(request.replica_state.replica_epoch),
+            registered: registered.map(|broker| broker.broker_epoch),
+        }
     } else {
         Reader::Consumer { rack: request.rack_id.clone() }
     }
@@ -138,15 +143,13 @@ impl Fetch<'_> {
         }
         let bell = Arc::new(Bell::default());
         let mut tickets = Vec::with_capacity(wanted.len());
-        let mut changed = BTreeSet::new();
         for (number, (key, _)) in wanted.iter().enumerate() {
-            let Ok(partition) = find(&topics, key) else { continue };
-            tickets.push(partition.wait(bell.clone(), number, self.interest()));
-            // What arrived between the reading and the waiting.
-            if Seen::of(partition) != outcomes[number].seen {
-                changed.insert(number);
+            if let Ok(partition) = find(&topics, key) {
+                tickets.push(partition.wait(bell.clone(), number, self.interest()));
             }
         }
+        // What arrived between the reading and the waiting.
+        let mut changed = self.changed_since(&outcomes);
         let mut timer = self.broker.runtime().sleep_until(deadline);
         loop {
             if !changed.is_empty() {
@@ -158,9 +161,25 @@ impl Fetch<'_> {
             changed = tokio::select! {
                 biased;
                 changed = bell.rung() => changed,
-                () = &mut timer => return outcomes,
+                () = &mut timer => {
+                    // A follower is told what is committed by now, although that alone did not end its wait.
+                    changed = self.changed_since(&outcomes);
+                    self.read_again(wanted, &changed, &mut outcomes).await;
+                    return outcomes;
+                }
             };
         }
+    }
+
+    /// The partitions that have changed since they were read.
+    fn changed_since(&self, outcomes: &[Outcome]) -> BTreeSet<usize> {
+        let topics = self.broker.topics();
+        let has_changed = |outcome: &Outcome| match find(&topics, &outcome.key) {
+            Ok(partition) => Seen::of(partition) != outcome.seen,
+            Err(_) => true,
+        };
+        let numbered = outcomes.iter().enumerate();
+        numbered.filter(|(_, outcome)| has_changed(outcome)).map(|(number, _)| number).collect()
     }
 
     async fn read_again(

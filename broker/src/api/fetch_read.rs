@@ -21,8 +21,8 @@ const FIRST_VERSION_WITH_ZSTD: i16 = 10;
 pub(super) enum Reader {
     /// A client, in a rack (empty where it does not say).
     Consumer { rack: String },
-    /// A replica.
-    Follower { replica: BrokerId, broker_epoch: BrokerEpoch },
+    /// A replica, with its registration as it says, and as the metadata has it where it may be in sync at all.
+    Follower { replica: BrokerId, broker_epoch: BrokerEpoch, registered: Option<BrokerEpoch> },
 }
 
 /// One request, with what does not change while it waits.
@@ -123,8 +123,13 @@ impl Fetch<'_> {
             Reader::Consumer { rack } => {
                 self.read_for_consumer(partition, wanted, rack, budget, &mut outcome).await
             }
-            Reader::Follower { replica, broker_epoch } => {
-                let follower = Follower { replica: *replica, broker_epoch: *broker_epoch, arrival };
+            Reader::Follower { replica, broker_epoch, registered } => {
+                let follower = Follower {
+                    replica: *replica,
+                    broker_epoch: *broker_epoch,
+                    registered: *registered,
+                    arrival,
+                };
                 self.read_for_follower(partition, wanted, follower, budget, &mut outcome).await
             }
         };
@@ -222,7 +227,7 @@ impl Fetch<'_> {
                 broker_epoch: follower.broker_epoch,
                 fetch_offset: wanted.fetch_offset,
                 log_start: wanted.log_start,
-                registered: self.registered(follower.replica),
+                registered: follower.registered,
                 now,
             };
             partition.follower_fetched(leader_epoch, &fetch)?;
@@ -234,16 +239,11 @@ impl Fetch<'_> {
         Ok(())
     }
 
+    /// Whether a follower learns something: never more than its log can take in, or it would be told without end.
     fn is_news(&self, known: Told, outcome: &Outcome) -> bool {
+        let can_learn = outcome.high_watermark.min(outcome.fetch_offset);
         known.log_start < outcome.log_start
-            || (self.tells_high_watermarks() && known.high_watermark < outcome.high_watermark)
-    }
-
-    /// The registration of a broker that may be in sync.
-    fn registered(&self, broker: BrokerId) -> Option<BrokerEpoch> {
-        let image = self.broker.image();
-        let registered = image.brokers.get(&broker).filter(|broker| !broker.shutting_down);
-        registered.map(|broker| broker.broker_epoch)
+            || (self.tells_high_watermarks() && known.high_watermark < can_learn)
     }
 
     /// Whether the reader's log leaves this one before the offset that it asks for; then the answer says where
@@ -271,6 +271,7 @@ impl Fetch<'_> {
 struct Follower {
     replica: BrokerId,
     broker_epoch: BrokerEpoch,
+    registered: Option<BrokerEpoch>,
     arrival: bool,
 }
 

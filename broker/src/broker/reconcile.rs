@@ -9,6 +9,7 @@
 use super::{Broker, Replica, Topic, Topics};
 use crate::{
     config::topic::Layers,
+    join::join_all,
     log::{LogConfig, LogError},
     metadata::{MetadataImage, MetadataPosition, PartitionImage, TopicImage},
     observe::Observation,
@@ -17,6 +18,11 @@ use crate::{
     types::{Offset, TopicId, TopicPartition},
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+/// So many topics are brought in line at the same time, and of each so many replicas: taking the lead waits for the disk,
+/// and the disk takes many at a time.
+const TOPICS_AT_A_TIME: usize = 16;
+const REPLICAS_AT_A_TIME: usize = 32;
 
 impl Broker {
     /// Brings the replicas in line with the newest metadata; tries again what could not be opened before.
@@ -35,15 +41,22 @@ impl Broker {
         let old = self.topics();
         self.remove_gone(&old, &image).await;
         let mut next = Topics::default();
+        let mut changed = Vec::new();
         for (name, topic_image) in &image.topics {
             let known = old.by_name(name).filter(|topic| topic.id == topic_image.id);
             let as_before = known.filter(|topic| {
                 !configs_changed && topic.is_complete() && Arc::ptr_eq(&topic.image, topic_image)
             });
-            next.insert(match as_before {
-                Some(topic) => topic.clone(),
-                None => Arc::new(self.update_topic(name, topic_image, &image, known).await),
-            });
+            match as_before {
+                Some(topic) => next.insert(topic.clone()),
+                None => changed.push((name, topic_image, known)),
+            }
+        }
+        for some in changed.chunks(TOPICS_AT_A_TIME) {
+            let updates =
+                some.iter().map(|(name, topic, known)| self.update_topic(name, topic, &image, *known));
+            let updated = join_all(updates.collect()).await;
+            updated.into_iter().for_each(|topic| next.insert(Arc::new(topic)));
         }
         *self.topics.write().expect("no writer panics") = Arc::new(next);
         if applied.as_ref().is_none_or(|applied| applied.brokers != image.brokers) {
@@ -87,21 +100,25 @@ impl Broker {
         let is_reconfigured =
             known.is_none_or(|known| known.log_config != log_config || known.settings != settings);
         let mut replicas = Vec::with_capacity(topic.partitions.len());
-        for (index, state) in (0..).zip(&topic.partitions) {
-            let old = known.and_then(|known| known.replicas.get(index as usize));
-            let old_state = known.and_then(|known| known.partition_image(index));
-            let is_settled = !is_reconfigured && old_state == Some(state);
-            if let (true, Some(old @ (Replica::Here(_) | Replica::Elsewhere))) = (is_settled, old) {
-                replicas.push(old.clone());
-                continue;
-            }
-            let here = match old {
-                Some(Replica::Here(partition)) => Some(partition),
-                _ => None,
-            };
-            let name = TopicPartition { topic: name.clone(), partition: index };
-            let wanted = Wanted { name, topic_id: topic.id, state, config: &log_config, settings };
-            replicas.push(self.update_replica(wanted, here).await);
+        let numbers: Vec<usize> = (0..topic.partitions.len()).collect();
+        for some in numbers.chunks(REPLICAS_AT_A_TIME) {
+            let updates = some.iter().map(|number| async {
+                let state = &topic.partitions[*number];
+                let old = known.and_then(|known| known.replicas.get(*number));
+                let old_state = known.and_then(|known| known.image.partitions.get(*number));
+                let is_settled = !is_reconfigured && old_state == Some(state);
+                if let (true, Some(old @ (Replica::Here(_) | Replica::Elsewhere))) = (is_settled, old) {
+                    return old.clone();
+                }
+                let here = match old {
+                    Some(Replica::Here(partition)) => Some(partition),
+                    _ => None,
+                };
+                let name = TopicPartition { topic: name.clone(), partition: *number as i32 };
+                let wanted = Wanted { name, topic_id: topic.id, state, config: &log_config, settings };
+                self.update_replica(wanted, here).await
+            });
+            replicas.extend(join_all(updates.collect()).await);
         }
         let throttled = |key: &str| {
             topic.configs.get(key).map_or_else(Default::default, |list| ThrottledReplicas::parse(list))

@@ -71,7 +71,7 @@ impl Partition {
         records: &Bytes,
     ) -> Result<(), ApplyError> {
         let _turn = self.turn.lock().await;
-        if self.is_removed() {
+        if self.is_removed() || self.log.is_offline().is_some() {
             return Err(ApplyError::Obsolete);
         }
         let position = self.position();

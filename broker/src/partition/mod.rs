@@ -263,6 +263,15 @@ impl Partition {
             .tell(|| Observation::ReplicaRemoved { partition: &self.name, topic_id: self.topic_id });
     }
 
+    /// Closes the log, once what is under way has ended: nothing is cut short that would leave it in doubt.
+    ///
+    /// # Errors
+    /// Where something cannot be made durable.
+    pub async fn close(&self) -> Result<(), LogError> {
+        let _turn = self.turn.lock().await;
+        self.log.close().await
+    }
+
     /// Opens the log again after a failed write or sync.
     ///
     /// # Errors
