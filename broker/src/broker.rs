@@ -17,7 +17,7 @@ use crate::{
     cluster::Cluster,
     config::{BrokerConfig, listener::Listener, topic::Layers},
     log::{LogContext, LogDirectories, LogError},
-    metadata::{Change, MetadataError, MetadataImage, MetadataStore, image::ALL_BROKERS},
+    metadata::{MetadataImage, MetadataPosition, image::ALL_BROKERS},
     observe::Observers,
     producer_ids::ProducerIds,
     replication::{Outbox, Replication},
@@ -35,7 +35,6 @@ pub struct Broker {
     /// The advertised listeners, with the ports that the sockets really have.
     advertised: Vec<Listener>,
     observers: Observers,
-    metadata: Arc<dyn MetadataStore>,
     cluster: Arc<dyn Cluster>,
     directories: LogDirectories,
     topics: RwLock<Arc<Topics>>,
@@ -49,20 +48,16 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// Takes the lead of everything that the metadata gives to this broker, in a new leader epoch.
-    ///
-    /// # Errors
-    /// Where the metadata cannot be written. A log that cannot be opened does not stop the others.
+    /// A broker that is in line with the metadata, as far as there is any. A log that cannot be opened does not stop the
+    /// others.
     pub(crate) async fn start(
         runtime: Runtime,
         config: BrokerConfig,
         advertised: Vec<Listener>,
         observers: Observers,
-        metadata: Arc<dyn MetadataStore>,
         cluster: Arc<dyn Cluster>,
         directories: LogDirectories,
-    ) -> Result<Arc<Broker>, MetadataError> {
-        let image = metadata.submit(Change::BeginLeadership { broker: config.broker_id }).await?;
+    ) -> Arc<Broker> {
         let broker = Arc::new_cyclic(|this| Broker {
             this: this.clone(),
             sessions: Mutex::new(Sessions::new(config.fetch_session_slots)),
@@ -76,12 +71,15 @@ impl Broker {
             config,
             advertised,
             observers,
-            metadata,
             cluster,
             directories,
         });
-        broker.reconcile(&image).await;
-        Ok(broker)
+        let image = broker.image();
+        // Nothing is known before the first metadata, least of all that a log belongs to nobody.
+        if image.position > MetadataPosition::default() {
+            broker.reconcile(&image).await;
+        }
+        broker
     }
 
     fn strong(&self) -> Arc<Broker> {
@@ -150,16 +148,6 @@ impl Broker {
             dynamic_broker: image.broker_config(self.config.broker_id),
             dynamic_default: image.broker_config(ALL_BROKERS),
         }
-    }
-
-    /// Makes a change of the metadata and brings the partitions in line with it.
-    ///
-    /// # Errors
-    /// Why the change was refused.
-    pub async fn submit(&self, change: Change) -> Result<Arc<MetadataImage>, MetadataError> {
-        let image = self.metadata.submit(change).await?;
-        self.reconcile(&image).await;
-        Ok(image)
     }
 
     /// Closes every log and leaves the marker that says so. Nothing may be appended any more.

@@ -115,9 +115,8 @@ fn a_controller_whose_process_is_gone_is_replaced_at_once() {
             let killed = runtime.now();
             let _dead = dead.kill();
             for member in &members {
-                let fresh = || {
-                    member.image().position.controller_epoch > epoch && member.brokers().len() == left
-                };
+                let fresh =
+                    || member.image().position.controller_epoch > epoch && member.brokers().len() == left;
                 eventually(&runtime, "another controller, without the dead broker", SECOND, fresh).await;
             }
             println!("replaced within {:?}", runtime.now() - killed);
@@ -178,7 +177,9 @@ fn a_second_broker_of_the_same_number_is_refused_while_the_first_lives() {
         };
         let error = second.start().await.err().expect("refused");
         assert!(matches!(error, MembershipError::LiveDuplicate { broker: BrokerId(1), .. }), "{error}");
-        assert!(error.to_string().starts_with("broker id 1 is already registered by a live broker at 127.0.0.1:"));
+        assert!(
+            error.to_string().starts_with("broker id 1 is already registered by a live broker at 127.0.0.1:")
+        );
         assert_ne!(first.membership.broker_epoch(), BrokerEpoch::NONE);
     });
 }

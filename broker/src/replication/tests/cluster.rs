@@ -95,20 +95,6 @@ impl Membership {
     }
 }
 
-impl MetadataStore for Membership {
-    fn image(&self) -> Arc<MetadataImage> {
-        self.heard()
-    }
-
-    fn allocate_producer_ids(&self, _: i64) -> BoxFuture<'_, Result<i64, MetadataError>> {
-        Box::pin(async { Ok(0) })
-    }
-
-    fn submit(&self, _: Change) -> BoxFuture<'_, Result<Arc<MetadataImage>, MetadataError>> {
-        Box::pin(async { Ok(self.heard()) })
-    }
-}
-
 impl Cluster for Membership {
     fn broker_id(&self) -> BrokerId {
         self.me
@@ -201,16 +187,9 @@ impl Nodes {
             let directories = LogDirectories::open(context, &config.log_dirs).await.unwrap();
             let membership = Arc::new(Membership { me, truth: truth.clone() });
             let advertised = config.advertised_listeners.clone();
-            let broker = Broker::start(
-                runtime.clone(),
-                config,
-                advertised,
-                Observers::NONE,
-                membership.clone(),
-                membership,
-                directories,
-            );
-            let broker = broker.await.unwrap();
+            let broker =
+                Broker::start(runtime.clone(), config, advertised, Observers::NONE, membership, directories);
+            let broker = broker.await;
             let tasks = [jobs::start(&broker), server.serve(&broker)];
             nodes.push(Node { broker, port, _tasks: tasks, _directory: directory });
         }
