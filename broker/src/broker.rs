@@ -17,7 +17,7 @@ use crate::{
     cluster::Cluster,
     config::{BrokerConfig, listener::Listener, topic::Layers},
     log::{LogContext, LogDirectories, LogError},
-    metadata::{MetadataImage, image::ALL_BROKERS},
+    metadata::{MetadataImage, MetadataPosition, image::ALL_BROKERS},
     observe::Observers,
     producer_ids::ProducerIds,
     replication::{Outbox, Replication},
@@ -48,8 +48,9 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// A broker that holds nothing yet: [`Broker::reconcile`] opens what the metadata gives it.
-    pub(crate) fn new(
+    /// A broker that is in line with the metadata, as far as there is any. A log that cannot be opened does not stop the
+    /// others.
+    pub(crate) async fn start(
         runtime: Runtime,
         config: BrokerConfig,
         advertised: Vec<Listener>,
@@ -57,7 +58,7 @@ impl Broker {
         cluster: Arc<dyn Cluster>,
         directories: LogDirectories,
     ) -> Arc<Broker> {
-        Arc::new_cyclic(|this| Broker {
+        let broker = Arc::new_cyclic(|this| Broker {
             this: this.clone(),
             sessions: Mutex::new(Sessions::new(config.fetch_session_slots)),
             producer_ids: ProducerIds::new(cluster.clone()),
@@ -72,7 +73,13 @@ impl Broker {
             observers,
             cluster,
             directories,
-        })
+        });
+        let image = broker.image();
+        // Nothing is known before the first metadata, least of all that a log belongs to nobody.
+        if image.position > MetadataPosition::default() {
+            broker.reconcile(&image).await;
+        }
+        broker
     }
 
     fn strong(&self) -> Arc<Broker> {

@@ -5,6 +5,7 @@
 //!     └─ api/* (one file per request kind)
 //!          ├─ partition  (high watermark, waiting fetches)  ──  log/* (segments, indexes, recovery)
 //!          ├─ metadata   (topics, their ids and configuration)
+//!          ├─ cluster    (sessions, elections, following the metadata)  ──  controller (who leads what)
 //!          └─ config     (server.properties, topic configuration)
 //! ```
 //! Owns everything between a client's socket and the log directory. Never touches a clock, a socket, a file or
@@ -15,6 +16,7 @@ pub mod broker;
 pub mod cluster;
 pub mod config;
 pub mod controller;
+mod embedded;
 #[doc(hidden)]
 pub mod fuzzing;
 mod jobs;

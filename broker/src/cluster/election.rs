@@ -88,12 +88,7 @@ async fn round(shared: &Arc<Shared>, client: &Client) -> Result<(), ElectionErro
 }
 
 /// Runs for the office, and holds it if it is won. `is_own`: the node is this session's already.
-async fn run(
-    shared: &Arc<Shared>,
-    client: &Client,
-    before: Term,
-    is_own: bool,
-) -> Result<(), ElectionError> {
+async fn run(shared: &Arc<Shared>, client: &Client, before: Term, is_own: bool) -> Result<(), ElectionError> {
     let epoch = ControllerEpoch(before.epoch.0 + 1);
     let epoch_text = epoch.to_string();
     let content = layout::encode_controller(shared.broker_id(), shared.runtime.unix_time().0);

@@ -17,6 +17,15 @@ pub enum MembershipError {
         /// How long it was tried, in milliseconds.
         waited_ms: u64,
     },
+    /// The coordinator has never heard of a cluster, although this broker has logs of one.
+    #[error(
+        "the coordinator at {connect} knows no cluster although there are logs in log.dirs; \
+         restore the coordinator's data from a copy, or move the logs away"
+    )]
+    NoCluster {
+        /// `zookeeper.connect`.
+        connect: String,
+    },
     /// The coordinator refused.
     #[error("the coordinator refuses {what}: {error}")]
     Refused {

@@ -23,9 +23,7 @@ use bytes::Bytes;
 use sillon_coordinator::client::{Client, SessionEvent};
 use sillon_protocol::{
     ErrorCode,
-    messages::{
-        AlterPartitionRequest, AlterPartitionResponse, ForwardRequest, PrepareShutdownRequest,
-    },
+    messages::{AlterPartitionRequest, AlterPartitionResponse, ForwardRequest, PrepareShutdownRequest},
 };
 use sillon_runtime::{BoxFuture, Runtime, Tasks};
 use std::{
@@ -60,7 +58,7 @@ pub struct Membership {
 
 impl Membership {
     /// Opens a session, ends that of the process before, and creates the nodes that must exist. Gives also the cluster's
-    /// id: the one at the coordinator, else `new_cluster_id`.
+    /// id: the one at the coordinator, else `new_cluster_id`; where that is none, there must be one.
     ///
     /// # Errors
     /// [`MembershipError`].
@@ -68,7 +66,7 @@ impl Membership {
         runtime: Runtime,
         observers: Observers,
         settings: MembershipSettings,
-        new_cluster_id: &str,
+        new_cluster_id: Option<&str>,
     ) -> Result<(Arc<Membership>, String), MembershipError> {
         let shared = Arc::new(Shared::new(runtime, observers, settings));
         session::end_previous(&shared).await?;
@@ -168,7 +166,9 @@ impl Membership {
     fn not_done(&self, code: ErrorCode) -> ClusterError {
         match (code, self.shared.controller()) {
             (ErrorCode::NOT_CONTROLLER, _) | (_, None) => ClusterError::NoController,
-            (code, Some(known)) => ClusterError::Unreachable { broker: known.broker, reason: code.to_string() },
+            (code, Some(known)) => {
+                ClusterError::Unreachable { broker: known.broker, reason: code.to_string() }
+            }
         }
     }
 
@@ -197,11 +197,7 @@ impl Membership {
 }
 
 /// Lives with one session after the other.
-async fn live(
-    shared: Arc<Shared>,
-    mut client: Client,
-    first: oneshot::Sender<Result<(), MembershipError>>,
-) {
+async fn live(shared: Arc<Shared>, mut client: Client, first: oneshot::Sender<Result<(), MembershipError>>) {
     let mut first = Some(first);
     loop {
         // Gives whether this was the first registration, whose failure ends the start.

@@ -133,7 +133,9 @@ mod tests {
         let mut log = log();
         write(&mut log, 105, &[gone(1)]);
         for position in [at(-1, -1), at(2, 103), at(2, 105), at(4, 105), at(3, 99), at(3, 106)] {
-            assert!(matches!(log.news_since(position), News::Snapshot(image) if image.position == at(3, 105)));
+            assert!(
+                matches!(log.news_since(position), News::Snapshot(image) if image.position == at(3, 105))
+            );
         }
     }
 
@@ -145,8 +147,12 @@ mod tests {
             write(&mut log, version, &many);
         }
         assert!(matches!(log.news_since(at(3, 100)), News::Snapshot(_)));
-        assert!(matches!(log.news_since(at(3, 101)), News::Deltas { position, .. } if position == at(3, 102)));
-        assert!(matches!(log.news_since(at(3, 102)), News::Deltas { position, .. } if position == at(3, 103)));
+        assert!(
+            matches!(log.news_since(at(3, 101)), News::Deltas { position, .. } if position == at(3, 102))
+        );
+        assert!(
+            matches!(log.news_since(at(3, 102)), News::Deltas { position, .. } if position == at(3, 103))
+        );
     }
 
     #[test]

@@ -165,10 +165,12 @@ async fn look_at_holder(
         let unclean = holder?.unclean;
         return Ok(Some(Registration { broker_epoch: BrokerEpoch(stat.czxid), unclean }));
     }
-    let endpoint = holder.ok().and_then(|image| image.endpoint(&shared.settings.inter_broker_listener).cloned());
-    let shown = endpoint.as_ref().map_or_else(|| "an unknown address".to_owned(), |endpoint| {
-        format!("{}:{}", endpoint.host, endpoint.port)
-    });
+    let endpoint =
+        holder.ok().and_then(|image| image.endpoint(&shared.settings.inter_broker_listener).cloned());
+    let shown = endpoint.as_ref().map_or_else(
+        || "an unknown address".to_owned(),
+        |endpoint| format!("{}:{}", endpoint.host, endpoint.port),
+    );
     // Somebody who answers at this broker's own address is this broker.
     let other = endpoint.filter(|endpoint| !shared.settings.endpoints.contains(endpoint));
     if let Some(endpoint) = other

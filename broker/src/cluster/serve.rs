@@ -27,7 +27,8 @@ pub async fn prepare_shutdown(
     cluster: &dyn Cluster,
     request: PrepareShutdownRequest,
 ) -> PrepareShutdownResponse {
-    let error = |code: ErrorCode| PrepareShutdownResponse { error_code: code.code(), remaining_partitions: 0 };
+    let error =
+        |code: ErrorCode| PrepareShutdownResponse { error_code: code.code(), remaining_partitions: 0 };
     let Some(controller) = cluster.controller() else { return error(ErrorCode::NOT_CONTROLLER) };
     let command = Command::ControlledShutdown {
         broker: BrokerId(request.broker_id),

@@ -98,11 +98,11 @@ pub(super) fn number(client: &Client) -> i64 {
 /// Creates the nodes that must exist, and gives the cluster's id: the one at the coordinator, else `new_id`.
 ///
 /// # Errors
-/// [`MembershipError::Refused`], [`MembershipError::Layout`].
+/// [`MembershipError::Refused`], [`MembershipError::Layout`], [`MembershipError::NoCluster`].
 pub(super) async fn prepare(
     shared: &Shared,
     client: &Client,
-    new_id: &str,
+    new_id: Option<&str>,
 ) -> Result<String, MembershipError> {
     let runtime = &shared.runtime;
     if insist(runtime, || client.exists("/")).await.map_err(MembershipError::refused("/"))?.value.is_none() {
@@ -121,6 +121,8 @@ pub(super) async fn prepare(
                 return Ok(layout::decode_cluster_id(&reply.value.data.unwrap_or_default())?);
             }
             Err(error) if error.code() == Some(ErrorCode::NoNode) => {
+                let connect = || shared.settings.connect.clone();
+                let new_id = new_id.ok_or_else(|| MembershipError::NoCluster { connect: connect() })?;
                 let content = layout::encode_cluster_id(new_id);
                 create(runtime, client, layout::CLUSTER_ID, Some(&content)).await?;
             }

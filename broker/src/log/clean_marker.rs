@@ -32,10 +32,7 @@ fn decode(bytes: &[u8]) -> BrokerEpoch {
 
 /// The registration under which the last stop was clean; none where it was not. The marker is gone for good when this
 /// returns: a crash from here on is one.
-pub(super) async fn take(
-    files: &dyn FileSystem,
-    directory: &Path,
-) -> Result<Option<BrokerEpoch>, LogError> {
+pub(super) async fn take(files: &dyn FileSystem, directory: &Path) -> Result<Option<BrokerEpoch>, LogError> {
     let marker = directory.join(CLEAN_SHUTDOWN);
     let Some(content) = checkpoint::read(files, &marker).await? else { return Ok(None) };
     match files.remove(&marker).await {
@@ -61,7 +58,9 @@ mod tests {
 
     #[test]
     fn a_marker_of_another_form_vouches_for_no_registration() {
-        for bytes in [&b""[..], b"{}", br#"{"version":1,"brokerEpoch":7}"#, br#"{"version":0,"brokerEpoch":-9}"#] {
+        for bytes in
+            [&b""[..], b"{}", br#"{"version":1,"brokerEpoch":7}"#, br#"{"version":0,"brokerEpoch":-9}"#]
+        {
             assert_eq!(decode(bytes), BrokerEpoch::NONE);
         }
     }

@@ -180,7 +180,13 @@ impl LogDirectories {
         }
         let entries = Mutex::new(entries);
         let broker_epoch = Mutex::new(BrokerEpoch::NONE);
-        Ok(LogDirectories { context, directories, entries, changing: tokio::sync::Mutex::new(()), broker_epoch })
+        Ok(LogDirectories {
+            context,
+            directories,
+            entries,
+            changing: tokio::sync::Mutex::new(()),
+            broker_epoch,
+        })
     }
 
     /// Whether records that this broker had acknowledged may be missing (KIP-966): some directory was not stopped

@@ -61,7 +61,16 @@ pub(super) async fn serve(broker: Arc<Broker>, stream: BoxStream) -> Result<(), 
             () = idle_timer.expired() => return Err(ConnectionError::Idle(idle)),
         };
         let Some(frame) = frame else { return Ok(()) };
-        match dispatch::handle(&broker, &client, frame).await? {
+        let outcome = if dispatch::ends_with_connection(&frame) {
+            tokio::select! {
+                biased;
+                outcome = dispatch::handle(&broker, &client, frame) => outcome?,
+                () = frames.ended() => return Ok(()),
+            }
+        } else {
+            dispatch::handle(&broker, &client, frame).await?
+        };
+        match outcome {
             Outcome::Answer(response) => send(&mut *writer, response).await?,
             Outcome::Silence => {}
             Outcome::Close => return Ok(()),
@@ -111,6 +120,19 @@ impl Frames {
                 return Ok(None);
             }
         }
+    }
+
+    /// Waits for the end of the connection. What comes meanwhile is kept, up to the size of a request. Nothing is lost if
+    /// this is dropped early.
+    async fn ended(&mut self) {
+        while self.buffer.len() <= self.limit {
+            self.make_room(READ_CHUNK_BYTES);
+            match self.reader.read_buf(&mut self.buffer).await {
+                Ok(0) | Err(_) => return,
+                Ok(_) => {}
+            }
+        }
+        std::future::pending().await
     }
 
     /// Room for what is missing, but for no more than has already arrived, whatever a length claims.

@@ -2,7 +2,7 @@
 //! Owns which request goes to which handler; never handles one.
 
 use super::{forward, response::Response};
-use crate::{api, broker::Broker};
+use crate::{api, broker::Broker, cluster};
 use bytes::Bytes;
 use sillon_protocol::{
     ApiKey,
@@ -38,6 +38,13 @@ pub(crate) enum Outcome {
 pub(crate) struct Client {
     /// The address through which it came.
     pub(crate) local: SocketAddr,
+}
+
+/// Whether the end of the connection ends the handling as well. So the controller learns of a broker that is gone, whose
+/// poll would have waited on; other requests are carried out to the end.
+pub(super) fn ends_with_connection(frame: &[u8]) -> bool {
+    let key = <messages::FetchMetadataRequest as Request>::API_KEY.code();
+    frame.first_chunk::<2>() == Some(&key.to_be_bytes())
 }
 
 /// Handles one request.
@@ -125,7 +132,16 @@ async fn serve(
             let response = forward::take(broker, client, request).await;
             answer::<messages::ForwardRequest>(header, &response, Vec::new())
         }
-        // FetchMetadata and PrepareShutdown, between brokers, belong to the membership (`cluster`).
+        <messages::FetchMetadataRequest as Request>::API_KEY => {
+            let request: messages::FetchMetadataRequest = decode(header, &mut body)?;
+            let response = cluster::serve::fetch_metadata(&**broker.cluster(), request).await;
+            answer::<messages::FetchMetadataRequest>(header, &response, Vec::new())
+        }
+        <messages::PrepareShutdownRequest as Request>::API_KEY => {
+            let request: messages::PrepareShutdownRequest = decode(header, &mut body)?;
+            let response = cluster::serve::prepare_shutdown(&**broker.cluster(), request).await;
+            answer::<messages::PrepareShutdownRequest>(header, &response, Vec::new())
+        }
         api_key => Err(RequestError::Unavailable(api_key)),
     }
 }

@@ -17,8 +17,7 @@ use sillon_protocol::{
     frame::{self, FrameReader},
     messages::{
         AlterPartitionRequest, AlterPartitionResponse, ApiVersionsRequest, ApiVersionsResponse,
-        FetchMetadataRequest, ForwardRequest, ForwardResponse, PrepareShutdownRequest,
-        decode_request_header,
+        FetchMetadataRequest, ForwardRequest, ForwardResponse, PrepareShutdownRequest, decode_request_header,
     },
     wire::{Encoder, Message},
 };
@@ -49,10 +48,13 @@ impl Coordinator {
             directory.join("coordinator").display()
         );
         let config = CoordinatorConfig::from_text(&text, "test", None).expect("legal").0;
-        let running =
-            sillon_coordinator::Running::start(runtime.clone(), config, sillon_coordinator::observe::Observers::NONE)
-                .await
-                .expect("the coordinator starts");
+        let running = sillon_coordinator::Running::start(
+            runtime.clone(),
+            config,
+            sillon_coordinator::observe::Observers::NONE,
+        )
+        .await
+        .expect("the coordinator starts");
         let port = running.addresses()[0].port();
         let running = runtime.spawn("coordinator", running.until(std::future::pending()));
         Coordinator { port, _running: running }
@@ -108,7 +110,7 @@ impl<'a> Start<'a> {
             controller: ControllerSettings { file: Arc::new(BrokerConfig::default()) },
             balance_interval: None,
         };
-        let joined = Membership::join(runtime.clone(), Observers::NONE, settings, "new-id").await?;
+        let joined = Membership::join(runtime.clone(), Observers::NONE, settings, Some("new-id")).await?;
         let (membership, cluster_id) = joined;
         let mut serving = Tasks::default();
         serving.push(runtime.spawn("accept", accept(runtime.clone(), membership.clone(), listener)));
@@ -209,9 +211,12 @@ async fn handle(membership: &Arc<Membership>, frame: &Bytes) -> Bytes {
     let (version, id) = (header.api_version, header.correlation_id);
     let mut encoder = Encoder::new();
     match header.api_key {
-        ApiKey::ApiVersions => {
-            frame::encode_response::<ApiVersionsRequest>(&mut encoder, version, id, &ApiVersionsResponse::default())
-        }
+        ApiKey::ApiVersions => frame::encode_response::<ApiVersionsRequest>(
+            &mut encoder,
+            version,
+            id,
+            &ApiVersionsResponse::default(),
+        ),
         ApiKey::Private(10_000) => {
             let request = FetchMetadataRequest::decode(version, &mut body).expect("sense");
             let response = serve::fetch_metadata(&**membership, request).await;
