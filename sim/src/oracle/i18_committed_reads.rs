@@ -1,6 +1,6 @@
 //! I18: consumers are given nothing that is not committed.
 
-use super::{events::ReadBatch, ghost::Partition, invariant::Invariant, judge::Judge};
+use super::{events::ReadBatch, ghost::Partition, invariant::Invariant, judge::Judge, lineage::Lineage};
 
 /// The broker gives records to a consumer.
 pub(super) fn on_served(judge: &mut Judge, partition: &Partition, next_offset: i64, high_watermark: i64) {
@@ -10,6 +10,32 @@ pub(super) fn on_served(judge: &mut Judge, partition: &Partition, next_offset: i
     let known = partition.high_watermark.unwrap_or(partition.log_end);
     judge.demand(Invariant::I18, high_watermark <= known, || {
         format!("a consumer is told the high watermark {high_watermark}, it is {known}")
+    });
+}
+
+/// A replica gives records to a consumer: each is committed, and this replica holds the one that is.
+pub(super) fn on_served_by_replica(judge: &mut Judge, lineage: &Lineage, node: u32, next_offset: i64) {
+    let committed = lineage.log.committed_end;
+    judge.demand(Invariant::I18, next_offset <= committed, || {
+        format!("records up to {next_offset} are given away, committed is what is below {committed}")
+    });
+    let Some(replica) = lineage.replicas.get(&node) else { return };
+    judge.demand(Invariant::I18, replica.holds_all_of(&lineage.log, next_offset), || {
+        format!(
+            "records up to {next_offset} are given away; only those below {} are the committed ones",
+            replica.common_with(&lineage.log)
+        )
+    });
+}
+
+/// A follower's high watermark moves: what it shows then is committed.
+pub(super) fn on_follower_moved(judge: &mut Judge, lineage: &Lineage, replica: &Partition, to: i64) {
+    let committed = lineage.log.committed_end;
+    let common = replica.common_with(&lineage.log);
+    judge.demand(Invariant::I18, to <= committed && common >= to, || {
+        format!(
+            "a follower's high watermark moves to {to}; committed is what is below {committed}, and of its log what is              below {common} is what others have"
+        )
     });
 }
 

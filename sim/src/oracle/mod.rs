@@ -16,6 +16,9 @@
 //! most what was not flushed, and nothing acknowledged where each message is flushed; damage by the disk explains the
 //! loss of what it hit and, because recovery cuts there, of what follows. Whatever else is missing is a violation.
 
+mod cluster_facts;
+#[cfg(test)]
+mod cluster_testing;
 mod contract;
 pub mod coordinator;
 mod disk;
@@ -24,8 +27,15 @@ mod facts;
 mod ghost;
 mod history;
 mod i01_acknowledged_survives;
+mod i03_min_insync;
+mod i04_isr_members;
+mod i05_strong_isr;
 mod i06_single_value;
+mod i07_maximal_isr;
+mod i08_never_below_committed;
 mod i09_watermarks;
+mod i10_log_matching;
+mod i11_leader_completeness;
 mod i12_leader_append_only;
 mod i13_epoch_cache;
 mod i15_contiguous;
@@ -34,19 +44,27 @@ mod i18_committed_reads;
 mod i19_failed_sync;
 mod i20_recovery;
 mod i21_checkpoints;
+mod i22_one_leader;
 mod i23_leader_epochs;
+mod i24_lineage_signals;
 mod i25_reader_order;
 mod i26_sequences;
 mod i27_producer_table;
+mod i33_state_writes;
+mod i36b_convergence;
 mod i40_log_start;
 mod i48_liveness;
+mod i52_visibility;
 mod i65a_failed_never_seen;
+mod i66_isr_changes;
 mod i69_lost_writes;
 mod invariant;
 mod judge;
+mod lineage;
 mod state;
 #[cfg(test)]
 mod testing;
+mod truth;
 
 pub use contract::Contract;
 pub use disk::Disks;
@@ -164,14 +182,13 @@ impl Oracle {
     /// Looks whether a deadline since healing has passed.
     pub fn check_liveness(&self) {
         let now_ns = (self.clock)();
-        let state = &mut *self.lock();
-        state.judge.at(now_ns, None, None);
-        state.history.liveness.check(&mut state.judge, &state.contract);
+        self.lock().check_liveness(now_ns);
     }
 
     /// Whether all that must come about after healing has.
     pub fn converged(&self) -> bool {
-        self.lock().history.liveness.converged()
+        let state = self.lock();
+        state.history.liveness.converged() && state.convergence.converged()
     }
 
     /// The run is over: the scans are done and the brokers have stopped in a controlled way.
