@@ -35,10 +35,12 @@ fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool 
         Step::Pause => {
             let runs = world.status(id) == Status::Running;
             world.pause(id);
+            cluster.judges.node_paused(node, true);
             runs
         }
         Step::Resume => {
             world.resume(id);
+            cluster.judges.node_paused(node, false);
             true
         }
         Step::Disk(change) => {
@@ -91,6 +93,7 @@ fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool 
 pub(super) fn heal(world: &Arc<World>, cluster: &Cluster, node: u32) {
     let id = NodeId(node);
     world.resume(id);
+    cluster.judges.node_paused(node, false);
     world.disk(id).set_faults(disk_without_faults(&cluster.config));
     reset_connections(world, id, 0);
     let drift = cluster.config.clocks[node as usize].drift_parts_per_million;

@@ -16,8 +16,8 @@ const LOG_DIRECTORY: &str = "/data";
 pub(super) const PORT: u16 = 9092;
 
 /// The judge of the brokers of a configuration.
-pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig) -> Arc<Oracle> {
-    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config))
+pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig, drift_ppm: u64) -> Arc<Oracle> {
+    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config, drift_ppm))
 }
 
 /// What runs on a broker's machine.
@@ -67,13 +67,20 @@ fn properties(cluster: &Cluster, node: u32) -> String {
 }
 
 /// What the brokers of a configuration promise.
-fn contract(config: &DrawnConfig) -> Contract {
+fn contract(config: &DrawnConfig, drift_ppm: u64) -> Contract {
     let topic = |name: &str| config.topics.properties.get(name).map(String::as_str);
     let broker = |name: &str| config.broker_properties.get(name).map(String::as_str);
     let value = |of_topic: &str, of_broker: &str| topic(of_topic).or(broker(of_broker)).map(str::to_string);
     let flush = value("flush.messages", "log.flush.interval.messages");
     let compression = value("compression.type", "compression.type");
     let timestamps = value("message.timestamp.type", "log.message.timestamp.type");
+    let unclean = value("unclean.leader.election.enable", "unclean.leader.election.enable");
+    let default = Contract::default();
+    let milliseconds = |name: &str, otherwise_ns: u64| {
+        broker(name).and_then(|text| text.parse().ok()).map_or(otherwise_ns, |ms: u64| ms * 1_000_000)
+    };
+    let coordinator_within_ns =
+        config.ensemble.as_ref().map_or(default.coordinator_within_ns, super::members::leader_within_ns);
     Contract {
         log_directory: LOG_DIRECTORY.into(),
         flush_every_message: flush.as_deref() == Some("1"),
@@ -81,6 +88,17 @@ fn contract(config: &DrawnConfig) -> Contract {
             && timestamps.as_deref().is_none_or(|kind| kind == "CreateTime"),
         produce_within_ns: config.liveness_ns / 2,
         catch_up_within_ns: config.liveness_ns,
-        ..Contract::default()
+        brokers: config.brokers,
+        replication_factor: config.topics.replication_factor as usize,
+        min_insync_replicas: config.topics.min_insync_replicas as usize,
+        unclean_election: unclean.as_deref() == Some("true"),
+        follower_reads: broker("replica.selector.class").is_some(),
+        replica_lag_ns: milliseconds("replica.lag.time.max.ms", default.replica_lag_ns),
+        replica_fetch_wait_ns: milliseconds("replica.fetch.wait.max.ms", default.replica_fetch_wait_ns),
+        session_timeout_ns: milliseconds("zookeeper.session.timeout.ms", default.session_timeout_ns),
+        coordinator_within_ns,
+        clock_drift_ppm: drift_ppm,
+        quiet_after_ns: config.liveness_ns * 3 / 4,
+        ..default
     }
 }

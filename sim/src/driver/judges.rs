@@ -111,10 +111,31 @@ impl Judges {
         }
     }
 
-    /// The faults are over and every machine runs.
-    pub fn healed(&self) {
+    /// A machine stands still, or goes on.
+    pub fn node_paused(&self, node: u32, paused: bool) {
+        if let (Some(oracle), _) = self.of(node) {
+            oracle.node_paused(node, paused);
+        }
+    }
+
+    /// A server was asked to stop.
+    pub fn node_asked_to_stop(&self, node: u32) {
+        if let (Some(oracle), _) = self.of(node) {
+            oracle.node_asked_to_stop(node);
+        }
+    }
+
+    /// No fault is on, or some is.
+    pub fn calm(&self, calm: bool) {
         if let Some(oracle) = &self.brokers {
-            oracle.healed(Healing::Full);
+            oracle.calm(calm);
+        }
+    }
+
+    /// The faults are over, for all machines or for some.
+    pub fn healed(&self, healing: Healing) {
+        if let Some(oracle) = &self.brokers {
+            oracle.healed(healing);
         }
         if let Some(oracle) = &self.ensemble {
             oracle.healed();

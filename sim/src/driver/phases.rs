@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     faults::{FaultKind, PlannedFault, Step},
-    oracle::Invariant,
+    oracle::{Healing, Invariant},
     scenario::DrawnConfig,
     world::{self, NodeId, Status, World, now_ns, sleep_until_ns},
 };
@@ -75,6 +75,7 @@ impl Director<'_> {
             self.cluster.start(self.world, node);
         }
         clients.start();
+        self.cluster.judges.calm(plan.is_empty());
         let start_ns = now_ns();
         self.agenda = Agenda::of_plan(plan, start_ns);
         self.until(start_ns + config.safety_ns, |_| false).await?;
@@ -88,7 +89,8 @@ impl Director<'_> {
         self.until(now_ns() + config.heal_ns, |_| false).await?;
 
         self.enter("liveness");
-        self.cluster.judges.healed();
+        self.cluster.judges.calm(true);
+        self.cluster.judges.healed(Healing::Full);
         // Whether an ensemble comes to rest shows only in the long run.
         let least_ns = if config.ensemble.is_some() { config.liveness_ns } else { LIVENESS_LEAST_NS };
         let (least_ns, most_ns) = (now_ns() + least_ns, now_ns() + config.liveness_ns + SECOND);

@@ -492,7 +492,7 @@ impl Cluster {
     fn apply(&self, session: i64, operations: &[(OpCode, Vec<u8>)]) {
         let mut body = Vec::new();
         for (code, bytes) in operations {
-            multi::MultiHeader::of(*code as i32).write(&mut body);
+            multi::MultiHeader::of(code.number()).write(&mut body);
             body.extend_from_slice(bytes);
         }
         multi::MultiHeader::END.write(&mut body);
@@ -500,7 +500,7 @@ impl Cluster {
             session: SessionId(session),
             connection: ConnectionKey::default(),
             identities: Vec::new(),
-            operation: OpCode::Multi as i32,
+            operation: OpCode::Multi.number(),
             body: body.into(),
         });
     }

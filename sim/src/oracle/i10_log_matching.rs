@@ -118,7 +118,7 @@ mod tests {
         cluster.follow(1, 0, 3);
         cluster.cut(1, 0, Some((1, 2)), 2);
         cluster.fetch(1);
-        cluster.assert_legal(&[Invariant::I10, Invariant::I08, Invariant::I14]);
+        cluster.assert_legal(&[Invariant::I10, Invariant::I14]);
     }
 
     #[test]

@@ -20,6 +20,8 @@ pub(super) struct Convergence {
     reached: BTreeSet<Invariant>,
     reported: BTreeSet<Invariant>,
     backlog: i64,
+    /// Since when machines are being stopped again.
+    ended_ns: Option<u64>,
 }
 
 /// All that the cluster is at one moment.
@@ -93,16 +95,22 @@ impl Convergence {
     /// Something changed that does not while all is quiet: a leader, in-sync replicas, a registration, the controller.
     pub fn on_change(&self, judge: &mut Judge, contract: &Contract, what: impl FnOnce() -> String) {
         let Some((healed_ns, Healing::Full)) = &self.healed else { return };
-        if contract.quiet_after_ns > 0 && judge.now_ns() > healed_ns + contract.quiet_after_ns {
+        let is_quiet = contract.quiet_after_ns > 0 && self.ended_ns.is_none();
+        if is_quiet && judge.now_ns() > healed_ns + contract.quiet_after_ns {
             judge.violated(Invariant::I53, what());
         }
+    }
+
+    /// Machines are made to stop: all changes again.
+    pub fn on_end(&mut self, now_ns: u64) {
+        self.ended_ns.get_or_insert(now_ns);
     }
 
     /// The quiet phase ends, and nothing happened in its last part.
     pub fn finish(&self, judge: &mut Judge, contract: &Contract) {
         if let Some((healed_ns, Healing::Full)) = &self.healed
             && contract.quiet_after_ns > 0
-            && judge.now_ns() > healed_ns + contract.quiet_after_ns
+            && self.ended_ns.unwrap_or(judge.now_ns()) > healed_ns + contract.quiet_after_ns
         {
             judge.evaluated(Invariant::I53);
         }

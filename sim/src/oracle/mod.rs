@@ -2,9 +2,10 @@
 //! hold and which faults there were.
 //!
 //! ```text
-//!   broker facts ──► facts.rs ───┐                        ┌─ iNN_*.rs: one file for each invariant or family
-//!   client events ─► history.rs ─┼─► State ── Judge ◄─────┤    demand(invariant, condition, text)
-//!   starts, faults ► state.rs ───┘   (ghost.rs)           └─ disk.rs: the files, read by a parser of its own
+//!   broker facts ──► facts.rs, cluster_facts.rs ┐                  ┌─ iNN_*.rs: one file for each invariant or family
+//!   members' facts ► truth.rs ──────────────────┼► State ── Judge ◄┤    demand(invariant, condition, text)
+//!   client events ─► history.rs ────────────────┤  (lineage.rs,    └─ disk.rs: the files, read by a parser of its own
+//!   starts, faults ► state.rs ──────────────────┘   ghost.rs)
 //! ```
 //! An ensemble of coordinators has a judge of its own: [`coordinator`].
 //!
@@ -15,6 +16,11 @@
 //! The durability contract of one replica: a process crash loses nothing that was written; a power failure loses at
 //! most what was not flushed, and nothing acknowledged where each message is flushed; damage by the disk explains the
 //! loss of what it hit and, because recovery cuts there, of what follows. Whatever else is missing is a violation.
+//!
+//! The durability contract of a cluster is its loss budget: at most `min.insync.replicas` − 1 replicas of a partition may
+//! have lost unflushed records since each last held everything. Beyond that, and where a leader was elected that need not
+//! hold everything, the partition is out of contract: I01, I02, I05, I08 and I11 are not asked there any more, and the
+//! report says so. A broker alone is a cluster of one, with a budget of none.
 
 mod cluster_facts;
 #[cfg(test)]
@@ -157,7 +163,8 @@ impl Oracle {
 
     /// A broker was asked to stop in a controlled way.
     pub fn node_asked_to_stop(&self, node: u32) {
-        self.lock().on_asked_to_stop(node);
+        let now_ns = (self.clock)();
+        self.lock().on_asked_to_stop(now_ns, node);
     }
 
     /// No fault is on, or some is. To be told at each change; what must come about soon is looked at only while no fault

@@ -86,6 +86,7 @@ impl State {
     }
 
     pub fn on_stopped(&mut self, node: u32, stop: Stop) {
+        self.convergence.on_end(self.judge.now_ns());
         let machine = self.nodes.entry(node).or_default();
         machine.stopped_cleanly |= stop == Stop::Controlled;
         machine.alive = false;
@@ -182,7 +183,8 @@ impl State {
         self.nodes.entry(node).or_default().paused = paused;
     }
 
-    pub fn on_asked_to_stop(&mut self, node: u32) {
+    pub fn on_asked_to_stop(&mut self, now_ns: u64, node: u32) {
+        self.convergence.on_end(now_ns);
         self.nodes.entry(node).or_default().asked_to_stop = true;
     }
 
