@@ -47,10 +47,8 @@ fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool 
             runs
         }
         Step::Resume => {
-            if world.status(id) == Status::Paused {
-                cluster.judges.node_paused(node, false);
-            }
             world.resume(id);
+            cluster.judges.node_paused(node, false);
             true
         }
         Step::Disk(change) => {
@@ -102,10 +100,8 @@ fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool 
 /// Ends every fault on a machine, and has its server run.
 pub(super) fn heal(world: &Arc<World>, cluster: &Cluster, node: u32) {
     let id = NodeId(node);
-    if world.status(id) == Status::Paused {
-        cluster.judges.node_paused(node, false);
-    }
     world.resume(id);
+    cluster.judges.node_paused(node, false);
     world.disk(id).set_faults(disk_without_faults(&cluster.config));
     reset_connections(world, id, 0);
     let drift = cluster.config.clocks[node as usize].drift_parts_per_million;

@@ -6,10 +6,7 @@ use crate::{
     scenario::{CLIENT_PORT, DrawnConfig},
     world::{Boot, NodeId, World, boot, now_ns},
 };
-use sillon_broker::{
-    config::{BrokerConfig, keys},
-    observe::Observers,
-};
+use sillon_broker::{config::BrokerConfig, observe::Observers};
 use sillon_runtime::Runtime;
 use std::{fmt::Write, sync::Arc};
 
@@ -19,8 +16,8 @@ const LOG_DIRECTORY: &str = "/data";
 pub(super) const PORT: u16 = 9092;
 
 /// The judge of the brokers of a configuration.
-pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig) -> Arc<Oracle> {
-    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config))
+pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig, drift_ppm: u64) -> Arc<Oracle> {
+    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config, drift_ppm))
 }
 
 /// What runs on a broker's machine.
@@ -80,52 +77,38 @@ fn properties(cluster: &Cluster, node: u32) -> String {
 }
 
 /// What the brokers of a configuration promise.
-fn contract(config: &DrawnConfig) -> Contract {
+fn contract(config: &DrawnConfig, drift_ppm: u64) -> Contract {
     let topic = |name: &str| config.topics.properties.get(name).map(String::as_str);
     let broker = |name: &str| config.broker_properties.get(name).map(String::as_str);
     let value = |of_topic: &str, of_broker: &str| topic(of_topic).or(broker(of_broker)).map(str::to_string);
     let flush = value("flush.messages", "log.flush.interval.messages");
     let compression = value("compression.type", "compression.type");
     let timestamps = value("message.timestamp.type", "log.message.timestamp.type");
-    let mut contract = Contract {
+    let unclean = value("unclean.leader.election.enable", "unclean.leader.election.enable");
+    let default = Contract::default();
+    let milliseconds = |name: &str, otherwise_ns: u64| {
+        broker(name).and_then(|text| text.parse().ok()).map_or(otherwise_ns, |ms: u64| ms * 1_000_000)
+    };
+    let coordinator_within_ns =
+        config.ensemble.as_ref().map_or(default.coordinator_within_ns, super::members::leader_within_ns);
+    Contract {
         log_directory: LOG_DIRECTORY.into(),
         flush_every_message: flush.as_deref() == Some("1"),
         stored_as_sent: compression.as_deref().is_none_or(|codec| codec == "producer")
             && timestamps.as_deref().is_none_or(|kind| kind == "CreateTime"),
         produce_within_ns: config.liveness_ns / 2,
         catch_up_within_ns: config.liveness_ns,
-        ..Contract::default()
-    };
-    if config.brokers > 1 {
-        promise_together(&mut contract, config, &value);
+        brokers: config.brokers,
+        replication_factor: config.topics.replication_factor as usize,
+        min_insync_replicas: config.topics.min_insync_replicas as usize,
+        unclean_election: unclean.as_deref() == Some("true"),
+        follower_reads: broker("replica.selector.class").is_some_and(|class| !class.is_empty()),
+        replica_lag_ns: milliseconds("replica.lag.time.max.ms", default.replica_lag_ns),
+        replica_fetch_wait_ns: milliseconds("replica.fetch.wait.max.ms", default.replica_fetch_wait_ns),
+        session_timeout_ns: milliseconds("zookeeper.session.timeout.ms", default.session_timeout_ns),
+        coordinator_within_ns,
+        clock_drift_ppm: drift_ppm,
+        quiet_after_ns: config.liveness_ns * 3 / 4,
+        ..default
     }
-    contract
-}
-
-/// What several brokers promise together.
-fn promise_together(
-    contract: &mut Contract,
-    config: &DrawnConfig,
-    value: &dyn Fn(&str, &str) -> Option<String>,
-) {
-    const MILLISECOND: u64 = 1_000_000;
-    // Of the topic first, then of the broker; else what the broker takes by default.
-    let text = |name: &str| {
-        let default = keys::broker_key(name).map(|key| key.default.to_string());
-        value(name, name).or(default).unwrap_or_default()
-    };
-    let milliseconds = |name: &str, usual_ns: u64| {
-        text(name).parse::<u64>().map_or(usual_ns, |number| number.saturating_mul(MILLISECOND))
-    };
-    contract.brokers = config.brokers;
-    contract.replication_factor = config.topics.replication_factor as usize;
-    contract.min_insync_replicas = config.topics.min_insync_replicas as usize;
-    contract.unclean_election = text("unclean.leader.election.enable") == "true";
-    contract.follower_reads = !text("replica.selector.class").is_empty();
-    contract.replica_lag_ns = milliseconds("replica.lag.time.max.ms", contract.replica_lag_ns);
-    contract.replica_fetch_wait_ns =
-        milliseconds("replica.fetch.wait.max.ms", contract.replica_fetch_wait_ns);
-    contract.session_timeout_ns = milliseconds("zookeeper.session.timeout.ms", contract.session_timeout_ns);
-    let drift = config.clocks.iter().map(|clock| clock.drift_parts_per_million.unsigned_abs()).max();
-    contract.clock_drift_ppm = drift.unwrap_or(0);
 }

@@ -45,7 +45,8 @@ impl Cluster {
     /// Adds the machines. Nothing runs yet.
     pub fn new(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Arc<Cluster> {
         let machines = config.machines();
-        let of_brokers = (machines.brokers > 0).then(|| brokers::oracle(world, config));
+        let of_brokers =
+            (machines.brokers > 0).then(|| brokers::oracle(world, config, members::drift_ppm(config, plan)));
         let members_world = MembersWorld::of(world, config);
         let of_members =
             config.ensemble.as_ref().map(|ensemble| members::oracle(&members_world, config, ensemble, plan));
@@ -117,6 +118,9 @@ impl Cluster {
         let server = &mut self.lock()[node as usize];
         let asked = server.stop.take().is_some_and(|stop| stop.send(()).is_ok());
         server.asked_to_stop |= asked;
+        if asked {
+            self.judges.node_asked_to_stop(node);
+        }
         asked
     }
 

@@ -3,7 +3,7 @@
 
 use super::{
     act::{carry_out, heal as heal_machine},
-    cluster::{Cluster, disk_without_faults},
+    cluster::Cluster,
 };
 use crate::{
     decisions::Stream,
@@ -40,23 +40,6 @@ pub(super) fn heal(world: &Arc<World>, cluster: &Cluster) -> Healing {
         carry_out(world, cluster, node, step);
     }
     healing
-}
-
-/// Whether no fault is on: each machine that is to work runs at full speed, and reaches all others and the clients.
-pub(super) fn is_whole(world: &World, cluster: &Cluster, healing: &Healing) -> bool {
-    let network = world.network();
-    let own = disk_without_faults(&cluster.config);
-    let to_work = |node: &NodeId| node.0 >= cluster.machines.count() || healing.holds(node.0);
-    let nodes: Vec<NodeId> = world.nodes().into_iter().filter(to_work).collect();
-    let servers = || nodes.iter().copied().filter(|node| node.0 < cluster.machines.count());
-    let is_open = |from, to| !network.is_cut(from, to) && !network.is_custom(from, to);
-    servers().all(|node| {
-        let drift = cluster.config.clocks[node.0 as usize].drift_parts_per_million;
-        world.status(node) == Status::Running
-            && world.disk(node).faults() == own
-            && world.clock(node).drift_ppm() == drift
-            && nodes.iter().all(|other| is_open(node, *other) && is_open(*other, node))
-    })
 }
 
 /// The core. It goes onto the tape, so that a recording says it by itself.

@@ -35,18 +35,27 @@ fn read(ensemble: &DrawnEnsemble, id: u32) -> CoordinatorConfig {
     read.expect("the scenario's properties were checked when it was read").0
 }
 
-/// What the members of a configuration promise.
-fn contract(config: &DrawnConfig, ensemble: &DrawnEnsemble, plan: &[PlannedFault]) -> CoordinatorContract {
-    const MILLISECOND: u64 = 1_000_000;
-    let of_member = read(ensemble, 1);
+/// How fast the clocks of a run may go wrong.
+pub(super) fn drift_ppm(config: &DrawnConfig, plan: &[PlannedFault]) -> u64 {
     let own = config.clocks.iter().map(|clock| clock.drift_parts_per_million.unsigned_abs()).max();
     let drawn = plan.iter().filter_map(|planned| match planned.fault {
         Fault::ClockDrift(drift) => Some(drift.parts_per_million.unsigned_abs()),
         _ => None,
     });
-    let drift_ppm = (own.unwrap_or(0) + drawn.max().unwrap_or(0)).min(500_000);
-    // Some elections fail, because votes are split or a clock runs slow.
-    let election_ns = of_member.election_timeout_ms * MILLISECOND * 10;
+    (own.unwrap_or(0) + drawn.max().unwrap_or(0)).min(500_000)
+}
+
+/// How long healthy members need for a leader: some elections fail, because votes are split or a clock runs slow.
+pub(super) fn leader_within_ns(ensemble: &DrawnEnsemble) -> u64 {
+    read(ensemble, 1).election_timeout_ms * 1_000_000 * 10
+}
+
+/// What the members of a configuration promise.
+fn contract(config: &DrawnConfig, ensemble: &DrawnEnsemble, plan: &[PlannedFault]) -> CoordinatorContract {
+    const MILLISECOND: u64 = 1_000_000;
+    let of_member = read(ensemble, 1);
+    let drift_ppm = drift_ppm(config, plan);
+    let election_ns = leader_within_ns(ensemble);
     CoordinatorContract {
         members: ensemble.members as usize,
         ttl_nodes: of_member.extended_types_enabled,

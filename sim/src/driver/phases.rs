@@ -52,7 +52,6 @@ pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[Planne
         agenda: Agenda::default(),
         faults: BTreeMap::new(),
         healing: Healing::Full,
-        calm: false,
         stopping: false,
     };
     let failure = director.all_phases(&clients, plan).await.err();
@@ -70,8 +69,6 @@ struct Director<'a> {
     faults: BTreeMap<FaultKind, u64>,
     /// What is whole since the faults are over.
     healing: Healing,
-    /// No fault is on, as the judges were told.
-    calm: bool,
     /// All faults are over, and servers have been asked to stop for good.
     stopping: bool,
 }
@@ -87,7 +84,7 @@ impl Director<'_> {
             self.cluster.start(self.world, node);
         }
         clients.start();
-        self.tell_calm();
+        self.cluster.judges.calm(plan.is_empty());
         let start_ns = now_ns();
         self.agenda = Agenda::of_plan(plan, start_ns);
         self.until(start_ns + config.safety_ns, |_| false).await?;
@@ -96,10 +93,10 @@ impl Director<'_> {
         self.agenda.clear();
         clients.stop_administering();
         self.healing = core::heal(self.world, &self.cluster);
-        self.tell_calm();
         self.until(now_ns() + config.heal_ns, |_| false).await?;
 
         self.enter("liveness");
+        self.cluster.judges.calm(true);
         self.cluster.judges.healed(&self.healing);
         // Whether an ensemble comes to rest shows only in the long run.
         let least_ns = if config.ensemble.is_some() { config.liveness_ns } else { LIVENESS_LEAST_NS };
@@ -234,14 +231,6 @@ impl Director<'_> {
         }
     }
 
-    /// Tells whether any fault is on, where that has changed.
-    fn tell_calm(&mut self) {
-        let calm = core::is_whole(self.world, &self.cluster, &self.healing);
-        if std::mem::replace(&mut self.calm, calm) != calm {
-            self.cluster.judges.calm(calm);
-        }
-    }
-
     /// A fault finds its machine. Which it is goes onto the tape, so that a recording says it by itself.
     fn find(&mut self, planned: &PlannedFault) {
         let Some(aim) = planned.aim else { return };
@@ -258,7 +247,6 @@ impl Director<'_> {
 
     fn carry_out(&mut self, due: Due) {
         let struck = carry_out(self.world, &self.cluster, due.node, due.step);
-        self.tell_calm();
         if let Some(kind) = due.strikes.filter(|_| struck) {
             *self.faults.entry(kind).or_default() += 1;
         }
@@ -284,7 +272,6 @@ impl Director<'_> {
     }
 
     fn exited(&mut self, exit: Exit) -> Passed {
-        self.tell_calm();
         let Exit { node, at_ns, asked, error } = exit;
         let is_member = self.cluster.machines.is_member(node);
         match error {

@@ -77,9 +77,9 @@ impl Roles {
                 }
             }
             Observation::BecameController { controller_epoch } => {
-                if book.controller.is_none_or(|(epoch, _)| controller_epoch.0 >= epoch) {
-                    book.controller = Some((controller_epoch.0, node));
-                }
+                let newest = (controller_epoch.0, node);
+                let known = book.controller.filter(|(epoch, _)| *epoch > newest.0);
+                book.controller = Some(known.unwrap_or(newest));
             }
             _ => {}
         }

@@ -116,11 +116,6 @@ impl Contract {
         self.replica_fetch_wait_ns * 2 + 1_000_000_000
     }
 
-    /// The least that a clock that runs wrong shows when so much time has really passed.
-    pub(super) fn least_shown_ns(&self, real_ns: u64) -> u64 {
-        real_ns - real_ns / 1_000_000 * self.clock_drift_ppm.min(1_000_000)
-    }
-
     /// The most that a clock that runs wrong shows when so much time has really passed.
     pub(super) fn most_shown_ns(&self, real_ns: u64) -> u64 {
         real_ns + real_ns / 1_000_000 * self.clock_drift_ppm + 1_000_000

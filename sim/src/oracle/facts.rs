@@ -3,12 +3,13 @@
 
 use super::{
     disk::LogImage,
-    ghost::{GhostBatch, Partition, ProducerGhost},
-    i01_acknowledged_survives as i01, i09_watermarks as i09, i12_leader_append_only as i12,
-    i13_epoch_cache as i13, i15_contiguous as i15, i18_committed_reads as i18, i19_failed_sync as i19,
-    i20_recovery as i20, i23_leader_epochs as i23, i26_sequences as i26, i27_producer_table as i27,
-    i40_log_start as i40,
+    ghost::{GhostBatch, ProducerGhost},
+    i01_acknowledged_survives as i01, i08_never_below_committed as i08, i09_watermarks as i09,
+    i10_log_matching as i10, i12_leader_append_only as i12, i13_epoch_cache as i13, i15_contiguous as i15,
+    i19_failed_sync as i19, i20_recovery as i20, i23_leader_epochs as i23, i26_sequences as i26,
+    i27_producer_table as i27, i40_log_start as i40,
     invariant::Invariant,
+    lineage::Lineage,
     state::State,
 };
 use sillon_broker::{
@@ -51,8 +52,8 @@ impl State {
                     &Opening { topic_id: *topic_id, opened, epochs, producers },
                 );
             }
-            Observation::TopicDeleted { topic, .. } => {
-                self.partitions.retain(|partition, _| *partition.topic != **topic);
+            Observation::TopicDeleted { topic, topic_id } => {
+                self.on_topic_deleted(now_ns, node, topic, *topic_id)
             }
             Observation::Appended { partition, .. }
             | Observation::Truncated { partition, .. }
@@ -65,24 +66,26 @@ impl State {
             | Observation::FetchServed { partition, .. } => {
                 self.on_partition(now_ns, node, partition, observation)
             }
-            // Of a cluster; a broker alone tells none of these.
-            Observation::BecameFollower { .. }
-            | Observation::ReplicaRemoved { .. }
-            | Observation::TruncationOrdered { .. }
-            | Observation::ReplicaReported { .. }
-            | Observation::ReplicaLags { .. }
-            | Observation::IsrProposed { .. }
-            | Observation::IsrConfirmed { .. }
-            | Observation::Registered { .. }
+            Observation::BecameFollower { partition, .. }
+            | Observation::TruncationOrdered { partition, .. }
+            | Observation::ReplicaReported { partition, .. }
+            | Observation::ReplicaLags { partition, .. }
+            | Observation::IsrProposed { partition, .. }
+            | Observation::IsrConfirmed { partition, .. }
+            | Observation::ReplicaRemoved { partition, .. } => {
+                self.on_replication(now_ns, node, partition, observation);
+            }
+            Observation::Registered { .. }
             | Observation::Unregistered { .. }
             | Observation::MetadataApplied { .. }
             | Observation::BecameController { .. }
-            | Observation::ResignedController { .. } => {}
+            | Observation::ResignedController { .. } => self.on_broker(now_ns, node, observation),
         }
     }
 
     fn on_partition(&mut self, now_ns: u64, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
-        let Some(partition) = self.partitions.get(name).filter(|partition| partition.node == node) else {
+        let Some(partition) = self.partitions.get(name).and_then(|lineage| lineage.replicas.get(&node))
+        else {
             self.judge.at(now_ns, Some(node), None);
             let text = format!("{name} is used, but its log was never opened");
             return self.judge.violated(Invariant::I20, text);
@@ -101,20 +104,19 @@ impl State {
             return;
         }
         match observation {
-            Observation::Appended { .. } => self.on_appended(name, observation),
-            Observation::HighWatermarkMoved { .. } | Observation::LogStartMoved { .. } => {
-                self.on_watermark(name, observation);
+            Observation::Appended { .. } => self.on_appended(node, name, observation),
+            Observation::HighWatermarkMoved { .. } => self.on_high_watermark(now_ns, node, name, observation),
+            Observation::BecameLeader { .. } => self.on_leader(now_ns, node, name, observation),
+            Observation::ProduceAcknowledged { .. } | Observation::FetchServed { .. } => {
+                self.on_served(node, name, observation);
             }
-            Observation::BecameLeader { .. }
-            | Observation::ProduceAcknowledged { .. }
-            | Observation::FetchServed { .. } => self.on_served(name, observation),
-            _ => self.on_log(name, observation),
+            _ => self.on_log(node, name, observation),
         }
     }
 
-    fn on_appended(&mut self, name: &TopicPartition, observation: &Observation<'_>) {
-        let State { judge, partitions, .. } = self;
-        let partition = partitions.get_mut(name).expect("the caller looked");
+    fn on_appended(&mut self, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
+        let State { judge, partitions, former, .. } = self;
+        let lineage = partitions.get_mut(name).expect("the caller looked");
         let Observation::Appended { base_offset, next_offset, leader_epoch, batch_crc, producer, .. } =
             observation
         else {
@@ -127,102 +129,90 @@ impl State {
             crc: *batch_crc,
             producer: (producer.0.0, producer.1, producer.2),
         };
+        let partition = lineage.replicas.get(&node).expect("the caller looked");
         i12::on_appended(judge, partition, batch.base);
         i15::on_appended(judge, partition, batch.base, batch.next);
         i19::on_appended(judge, partition);
         i23::on_appended(judge, partition, batch.epoch);
         i26::on_appended(judge, partition, &batch);
-        if batch.base == partition.log_end && batch.next > batch.base {
-            partition.push(batch);
+        if batch.base != partition.log_end || batch.next <= batch.base {
+            return;
+        }
+        let root = i10::root_of(lineage, partition, &batch);
+        let leads = partition.leading.as_ref().map(|leading| (node, leading.epoch));
+        lineage.replicas.get_mut(&node).expect("it is there").push_chained(batch, root);
+        let others = former.get(name).map_or(&[][..], Vec::as_slice);
+        i10::on_appended(judge, lineage, node, others);
+        if leads.is_some() && leads == lineage.leader && batch.base == lineage.log.log_end {
+            let chain = lineage.replicas[&node].chains.last().copied();
+            lineage.log.push_chained(batch, chain);
         }
     }
 
-    fn on_watermark(&mut self, name: &TopicPartition, observation: &Observation<'_>) {
-        let State { judge, partitions, .. } = self;
-        let partition = partitions.get_mut(name).expect("the caller looked");
-        match observation {
-            Observation::HighWatermarkMoved { leader_epoch, from, to, log_start, log_end, .. } => {
-                let moved = i09::Move {
-                    leader_epoch: leader_epoch.0,
-                    from: from.0,
-                    to: to.0,
-                    log_start: log_start.0,
-                    log_end: log_end.0,
-                };
-                i09::on_moved(judge, partition, moved);
-                partition.high_watermark = Some(to.0);
-                partition.committed_end = partition.committed_end.max(to.0.min(partition.log_end));
-            }
-            Observation::LogStartMoved { to, high_watermark, .. } => {
-                i40::on_moved(judge, partition, to.0, high_watermark.0);
-                partition.log_start = to.0;
-                partition.highest_log_start = partition.highest_log_start.max(to.0);
-            }
-            _ => unreachable!("the caller looked"),
-        }
-    }
-
-    fn on_served(&mut self, name: &TopicPartition, observation: &Observation<'_>) {
+    fn on_log(&mut self, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
         let State { judge, partitions, contract, .. } = self;
-        let partition = partitions.get_mut(name).expect("the caller looked");
-        match observation {
-            Observation::BecameLeader { leader_epoch, start_offset, .. } => {
-                i23::on_leader(judge, partition, leader_epoch.0, start_offset.0);
-                partition.leader_epoch = Some(leader_epoch.0);
-            }
-            Observation::ProduceAcknowledged { base_offset, next_offset, acks, high_watermark, .. } => {
-                let (base, next) = (base_offset.0, next_offset.0);
-                i01::on_acknowledged(judge, contract, partition, (base, next, *acks), high_watermark.0);
-                partition.acknowledged_end = partition.acknowledged_end.max(next.min(partition.log_end));
-            }
-            Observation::FetchServed { next_offset, high_watermark, .. } => {
-                i18::on_served(judge, partition, next_offset.0, high_watermark.0);
-                partition.exposed_end = partition.exposed_end.max(next_offset.0.min(partition.log_end));
-            }
-            _ => unreachable!("the caller looked"),
-        }
-    }
-
-    fn on_log(&mut self, name: &TopicPartition, observation: &Observation<'_>) {
-        let State { judge, partitions, .. } = self;
-        let partition = partitions.get_mut(name).expect("the caller looked");
+        let lineage = partitions.get_mut(name).expect("the caller looked");
+        let partition = &lineage.replicas[&node];
         match observation {
             Observation::Truncated { to, .. } => {
-                i12::on_truncated(judge, partition, to.0);
-                i01::on_truncated(judge, partition, to.0);
-                if to.0 < partition.log_end {
-                    partition.lose_from(to.0);
+                if partition.leading.is_some() || !contract.is_replicated() {
+                    i12::on_truncated(judge, partition, to.0);
+                    i01::on_truncated(judge, partition, to.0);
+                } else {
+                    i08::on_truncated(judge, lineage, partition, to.0);
                 }
+                self.cut(node, name, to.0);
             }
             Observation::Flushed { up_to, .. } => {
                 i09::on_flushed(judge, partition, up_to.0);
                 i19::on_flushed(judge, partition, up_to.0);
+                let partition = lineage.replicas.get_mut(&node).expect("the caller looked");
                 partition.durable = partition.durable.max(up_to.0.min(partition.log_end));
             }
             Observation::LogOffline { .. } => {
                 i19::on_offline(judge);
-                partition.offline = true;
+                lineage.replicas.get_mut(&node).expect("the caller looked").offline = true;
+            }
+            Observation::LogStartMoved { to, high_watermark, .. } => {
+                i40::on_moved(judge, partition, to.0, high_watermark.0);
+                let partition = lineage.replicas.get_mut(&node).expect("the caller looked");
+                partition.log_start = to.0;
+                partition.highest_log_start = partition.highest_log_start.max(to.0);
+                lineage.log.log_start = lineage.log.log_start.max(to.0);
+                lineage.log.highest_log_start = lineage.log.highest_log_start.max(to.0);
             }
             _ => unreachable!("the caller looked"),
+        }
+    }
+
+    /// The end of an open log is gone.
+    fn cut(&mut self, node: u32, name: &TopicPartition, to: i64) {
+        let lineage = self.partitions.get_mut(name).expect("the caller looked");
+        let partition = lineage.replicas.get_mut(&node).expect("the caller looked");
+        let anew = partition.ordered_cut.take().is_some_and(|(_, anew)| anew);
+        if anew || to > partition.log_end || to < partition.log_start {
+            partition.begin_at(to);
+        } else if to < partition.log_end {
+            partition.lose_from(to);
+        }
+        if lineage.replicas.len() == 1 && !self.contract.is_replicated() && to < lineage.log.log_end {
+            lineage.log.lose_from(to);
         }
     }
 
     fn on_log_opened(&mut self, now_ns: u64, node: u32, name: &TopicPartition, opening: &Opening<'_>) {
         let i20::Opened { checked_from, log_start, log_end, .. } = opening.opened;
-        if !self.partitions.contains_key(name) {
-            let mut partition = Partition::new(name, &self.contract.log_directory, node, opening.topic_id);
-            (partition.log_start, partition.highest_log_start) = (log_start, log_start);
-            self.partitions.insert(name.clone(), partition);
-        }
+        self.prepare(node, name, opening);
         let State { judge, partitions, nodes, disks, contract, .. } = self;
         let machine = nodes.entry(node).or_default();
-        let partition = partitions.get_mut(name).expect("it was put there");
+        let lineage = partitions.get_mut(name).expect("it was put there");
+        let partition = lineage.replicas.get_mut(&node).expect("it was put there");
         judge.at(now_ns, Some(node), Some(&partition.name));
         let image = LogImage::read(&**disks, node, &partition.directory, log_start);
         i09::on_opened(judge, log_start, log_end);
         machine.stopped_cleanly = false;
         let is_same_topic = partition.topic_id == opening.topic_id;
-        if !is_same_topic && !partition.wiped {
+        if !is_same_topic && !partition.wiped && !contract.is_replicated() {
             i01::on_other_topic(judge, machine, partition, &contract.log_directory);
         }
         match &partition.boot {
@@ -239,49 +229,105 @@ impl State {
                 i13::check(judge, &cache, &image, log_start, log_end);
             }
         }
-        self.take_over(name, opening, &image);
+        self.take_over(node, name, opening, &image);
         let State { judge, partitions, nodes, contract, .. } = self;
         let table = producer_table(opening.producers);
-        i27::check(judge, &nodes[&node], &partitions[name], (&table, contract.producers_may_expire), &image);
+        let lineage = partitions.get_mut(name).expect("it was put there");
+        let partition = lineage.replicas.get_mut(&node).expect("it was put there");
+        i27::check(judge, &nodes[&node], partition, (&table, contract.producers_may_expire), &image);
         // A broker that may have forgotten a producer, and has, takes any sequence from it.
-        let partition = partitions.get_mut(name).expect("it was put there");
         let (may_expire, log_start) = (contract.producers_may_expire, partition.log_start);
         partition
             .producers
             .retain(|id, state| table.contains_key(id) || !(may_expire || state.last_offset < log_start));
     }
 
+    /// There is a partition and a replica for a log that is opened.
+    fn prepare(&mut self, node: u32, name: &TopicPartition, opening: &Opening<'_>) {
+        let State { partitions, former, contract, truth, .. } = self;
+        let log_start = opening.opened.log_start;
+        let new = || {
+            let mut lineage = Lineage::new(name, contract, node, opening.topic_id);
+            (lineage.log.log_start, lineage.log.highest_log_start) = (log_start, log_start);
+            lineage
+        };
+        let lineage = partitions.entry(name.clone()).or_insert_with(|| {
+            let mut lineage = new();
+            if let Some(last) = former.get(name).and_then(|lives| lives.last()) {
+                lineage.follow(last);
+            }
+            lineage
+        });
+        let past = former.entry(name.clone()).or_default();
+        let is_past = past.iter().any(|life| life.log.topic_id == opening.topic_id);
+        let is_named = truth.topics.get(&*name.topic).is_none_or(|id| *id == opening.topic_id);
+        let is_other = lineage.log.topic_id != opening.topic_id;
+        if is_other && contract.is_replicated() && is_named && !is_past {
+            let mut next = new();
+            next.follow(lineage);
+            // What others still hold of the old life stays theirs.
+            next.replicas = std::mem::take(&mut lineage.replicas);
+            next.replicas.remove(&node);
+            past.push(std::mem::replace(lineage, next));
+        }
+        lineage.replicas.entry(node).or_insert_with(|| {
+            let mut partition =
+                super::ghost::Partition::new(name, &contract.log_directory, node, opening.topic_id);
+            (partition.log_start, partition.highest_log_start) = (log_start, log_start);
+            partition
+        });
+    }
+
     /// The log is what the broker says that it is, from now on.
-    fn take_over(&mut self, name: &TopicPartition, opening: &Opening<'_>, image: &LogImage) {
+    fn take_over(&mut self, node: u32, name: &TopicPartition, opening: &Opening<'_>, image: &LogImage) {
         let i20::Opened { log_start, log_end, .. } = opening.opened;
-        let partition = self.partitions.get_mut(name).expect("the caller looked");
+        let replicated = self.contract.is_replicated();
+        let lineage = self.partitions.get_mut(name).expect("the caller looked");
+        let partition = lineage.replicas.get_mut(&node).expect("the caller looked");
         if partition.topic_id != opening.topic_id {
             // The topic was lost with the disk that knew it, and was made again.
             partition.topic_id = opening.topic_id;
             partition.leader_epoch = None;
             partition.lose_from(0);
-        }
-        if log_end < partition.log_end {
-            let (before, promised) =
-                (partition.log_end, partition.acknowledged_end.max(partition.exposed_end));
-            partition.lose_from(log_end);
-            self.statistics.records_lost += u64::try_from(before - log_end).unwrap_or(0);
-            if promised > log_end {
-                self.out_of_contract.push(format!("{}: {log_end}..{promised} was lost", partition.name));
+            if !replicated {
+                lineage.log.topic_id = opening.topic_id;
+                (lineage.leader, lineage.leaders, lineage.written) = Default::default();
             }
-            self.history.forget_latest(name);
-        } else if log_end > partition.log_end {
+        }
+        let before = partition.log_end;
+        let promised = partition.acknowledged_end.max(partition.exposed_end);
+        partition.lose_what_differs(image);
+        if log_end < partition.log_end {
+            partition.lose_from(log_end);
+        }
+        let lost = partition.log_end.min(log_end) < before;
+        let adopted_from = partition.log_end;
+        if log_end > partition.log_end {
             partition.adopt(image, log_end);
+        }
+        if lost {
+            self.statistics.records_lost += u64::try_from(before - adopted_from).unwrap_or(0);
+            partition.short_since = Some(partition.short_since.unwrap_or(before).max(before));
+            if promised > adopted_from && !replicated {
+                self.out_of_contract.push(format!("{}: {adopted_from}..{promised} was lost", partition.name));
+            }
         }
         partition.log_start = log_start;
         partition.highest_log_start = partition.highest_log_start.max(log_start);
-        partition.open = true;
-        partition.offline = false;
-        partition.disk_failed_ns = None;
-        partition.sync_failed = false;
-        partition.power_was_lost = false;
-        partition.wiped = false;
-        partition.boot = None;
+        partition.reopened();
+        i10::on_adopted(&mut self.judge, lineage, node, adopted_from);
+        if !replicated {
+            lineage.log.log_start = lineage.log.log_start.max(log_start);
+            lineage.log.highest_log_start = lineage.log.highest_log_start.max(log_start);
+            lineage.switch_to(node);
+            lineage.log.adopted_end(log_end);
+            if lost {
+                self.history.forget_latest(name);
+            }
+        } else if lost {
+            let label = lineage.on_loss(&self.contract);
+            self.out_of_contract.extend(label);
+        }
     }
 }
 

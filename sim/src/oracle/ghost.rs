@@ -8,7 +8,7 @@ use super::{
 };
 use sillon_broker::types::{TopicId, TopicPartition};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -29,6 +29,17 @@ pub(super) struct GhostBatch {
 impl GhostBatch {
     pub fn count(&self) -> i64 {
         self.next - self.base
+    }
+
+    /// A number for a batch and all before it, whose number is `before`.
+    fn chained_to(&self, before: u64) -> u64 {
+        let mut hash = before ^ 0x9e37_79b9_7f4a_7c15;
+        let crc_and_epoch = u64::from(self.crc) << 32 | u64::from(self.epoch.unsigned_abs());
+        for word in [self.base.unsigned_abs(), self.next.unsigned_abs(), crc_and_epoch] {
+            hash = (hash ^ word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+            hash ^= hash >> 32;
+        }
+        hash
     }
 
     /// The sequence number of its last record; they wrap at 2^31.
@@ -67,7 +78,44 @@ pub(super) struct Boot {
     pub after_clean_stop: bool,
 }
 
-/// One partition, kept by one broker.
+/// How far a follower was known to be, by its own report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Report {
+    pub log_end: i64,
+    /// The registration under which it reported.
+    pub broker_epoch: i64,
+}
+
+/// What a leader knows.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leading {
+    pub epoch: i32,
+    /// Where its epoch starts in its log.
+    pub start: i64,
+    /// The in-sync replicas as it knows that they are.
+    pub isr: Vec<u32>,
+    /// The version of the state that said so.
+    pub state: i32,
+    /// What it has proposed since, and may have come about.
+    pub proposed: Vec<Vec<u32>>,
+    /// What followers reported in this epoch.
+    pub reported: BTreeMap<u32, Report>,
+    /// When a follower's report last reached the end of the log.
+    pub caught_up_ns: BTreeMap<u32, u64>,
+    /// Who was found to lag, for how long, and what the limit was, since its last report that reached the end.
+    pub lags: BTreeMap<u32, (u64, u64)>,
+    /// The high watermark when the confirmed in-sync replicas became too few; none while they are enough.
+    pub enough_until: Option<i64>,
+}
+
+impl Leading {
+    /// Everybody who counts for the high watermark: in sync, or perhaps in sync by a proposal.
+    pub fn maximal_isr(&self) -> BTreeSet<u32> {
+        self.isr.iter().chain(self.proposed.iter().flatten()).copied().collect()
+    }
+}
+
+/// A log of one partition: one broker's replica, or what the partition's records are for everybody.
 #[derive(Debug)]
 pub(super) struct Partition {
     pub name: Arc<str>,
@@ -79,6 +127,16 @@ pub(super) struct Partition {
     pub highest_log_start: i64,
     /// The log from its first offset on, without gaps. What log start has passed stays.
     pub batches: Vec<GhostBatch>,
+    /// For each batch a number for it and all before it.
+    pub chains: Vec<u64>,
+    /// The chain goes back to the partition's first record, or to that of a log which does.
+    pub is_rooted: bool,
+    /// What it knows as a leader, while it is one.
+    pub leading: Option<Leading>,
+    /// It has lost records from its end since it was last seen to hold everything; where it ended before.
+    pub short_since: Option<i64>,
+    /// Where it is about to cut, and whether it begins anew there.
+    pub ordered_cut: Option<(i64, bool)>,
     pub log_end: i64,
     /// As told in this incarnation.
     pub high_watermark: Option<i64>,
@@ -124,6 +182,11 @@ impl Partition {
             log_start: 0,
             highest_log_start: 0,
             batches: Vec::new(),
+            chains: Vec::new(),
+            is_rooted: true,
+            leading: None,
+            short_since: None,
+            ordered_cut: None,
             log_end: 0,
             high_watermark: None,
             committed_end: 0,
@@ -161,9 +224,75 @@ impl Partition {
     }
 
     pub fn push(&mut self, batch: GhostBatch) {
+        self.push_chained(batch, None);
+    }
+
+    /// Appends a batch; `root` is its chain in a log that holds what this one lacks before it.
+    pub fn push_chained(&mut self, batch: GhostBatch, root: Option<u64>) {
+        let chain = match (self.chains.last(), root) {
+            (Some(before), _) => batch.chained_to(*before),
+            (None, Some(root)) => root,
+            (None, None) => {
+                self.is_rooted = batch.base == 0;
+                batch.chained_to(0)
+            }
+        };
+        if root.is_some() && self.chains.is_empty() {
+            self.is_rooted = true;
+        }
         self.log_end = batch.next;
         self.note_producer(&batch);
         self.batches.push(batch);
+        self.chains.push(chain);
+    }
+
+    /// The number of batches at the beginning that this log and the other have in common, and the offset after them.
+    /// Looks at few of them: where two logs agree at one place, they agree before it.
+    pub fn common_with(&self, other: &Partition) -> i64 {
+        let from = self.batches.first().map_or(0, |batch| batch.base);
+        let other_from = other.batches.first().map_or(0, |batch| batch.base);
+        let is_common = |batch: &GhostBatch, chain: u64| {
+            other.index_at(batch.base).is_some_and(|index| {
+                let chains_count = self.is_rooted && other.is_rooted;
+                other.batches[index] == *batch && (!chains_count || other.chains[index] == chain)
+            })
+        };
+        let (mut low, mut high) =
+            (self.batches.partition_point(|batch| batch.base < other_from), self.batches.len());
+        if low == high {
+            return self.log_end.min(other.log_end).max(from.min(other_from));
+        }
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            match is_common(&self.batches[middle], self.chains[middle]) {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        match low.checked_sub(1) {
+            Some(last) => self.batches[last].next,
+            None => self.batches[0].base,
+        }
+    }
+
+    fn index_at(&self, base: i64) -> Option<usize> {
+        self.batches.binary_search_by_key(&base, |batch| batch.base).ok()
+    }
+
+    /// Whether it holds everything of `other` below `to`: the last batch there is the same, with all before it.
+    pub fn holds_all_of(&self, other: &Partition, to: i64) -> bool {
+        let until = other.batches.partition_point(|batch| batch.next <= to);
+        match until.checked_sub(1) {
+            None => true,
+            Some(last) => {
+                let (batch, chain) = (&other.batches[last], other.chains[last]);
+                batch.next <= self.log_start
+                    || self.index_at(batch.base).is_some_and(|index| {
+                        let chains_count = self.is_rooted && other.is_rooted;
+                        self.batches[index] == *batch && (!chains_count || self.chains[index] == chain)
+                    })
+            }
+        }
     }
 
     fn note_producer(&mut self, batch: &GhostBatch) {
@@ -179,6 +308,10 @@ impl Partition {
     pub fn lose_from(&mut self, to: i64) {
         let keep = self.batches.partition_point(|batch| batch.next <= to);
         let removed = self.batches.split_off(keep);
+        self.chains.truncate(keep);
+        if removed.is_empty() && to >= self.log_end {
+            return;
+        }
         self.lost.extend(removed);
         self.lost_values.extend(self.values.split_off(&to));
         self.log_end = to;
@@ -194,6 +327,55 @@ impl Partition {
         for batch in std::mem::take(&mut self.batches) {
             self.note_producer(&batch);
             self.batches.push(batch);
+        }
+    }
+
+    /// Everything is gone; the log begins again at `start`.
+    pub fn begin_at(&mut self, start: i64) {
+        self.lost.append(&mut self.batches);
+        self.lost_values.extend(std::mem::take(&mut self.values));
+        self.chains.clear();
+        self.producers.clear();
+        (self.log_start, self.log_end) = (start, start);
+        self.highest_log_start = self.highest_log_start.max(start);
+        self.is_rooted = start == 0;
+        for end in
+            [&mut self.committed_end, &mut self.durable, &mut self.acknowledged_end, &mut self.exposed_end]
+        {
+            *end = start;
+        }
+        self.high_watermark = self.high_watermark.map(|_| start);
+    }
+
+    /// The log is open and sound again.
+    pub fn reopened(&mut self) {
+        self.open = true;
+        self.offline = false;
+        self.disk_failed_ns = None;
+        self.sync_failed = false;
+        self.power_was_lost = false;
+        self.wiped = false;
+        self.boot = None;
+        self.ordered_cut = None;
+    }
+
+    /// A log that ends at `end`, with or without batches before it.
+    pub fn adopted_end(&mut self, end: i64) {
+        if self.batches.last().is_none_or(|last| last.next <= end) {
+            self.log_end = end;
+        }
+    }
+
+    /// The batches behind what the disk and this log have in common are lost: a machine that lost power may hold
+    /// older ones there.
+    pub fn lose_what_differs(&mut self, image: &LogImage) {
+        let from = self.log_start.max(image.start());
+        let expected = self.batches_from(from);
+        let found = &image.batches[image.batches.partition_point(|batch| batch.next <= from)..];
+        let different = expected.iter().zip(found).find(|(ghost, disk)| **ghost != GhostBatch::from(*disk));
+        if let Some((ghost, _)) = different {
+            let base = ghost.base;
+            self.lose_from(base);
         }
     }
 
@@ -224,8 +406,19 @@ struct Corruption {
 pub(super) struct Node {
     /// The last process ended in a controlled way, and none has opened a log since.
     pub stopped_cleanly: bool,
+    /// A process runs, as far as was told.
+    pub alive: bool,
     pub paused: bool,
+    /// It was asked to stop, and has not started again since.
     pub asked_to_stop: bool,
+    /// Counts its starts.
+    pub starts: u64,
+    /// The registration that its process told, where it has one.
+    pub broker_epoch: Option<i64>,
+    /// What its process has applied of the metadata: controller epoch and version.
+    pub metadata: Option<(i32, i64)>,
+    /// The controller epoch in which its process is controller.
+    pub controls: Option<i32>,
     corrupted: Vec<Corruption>,
 }
 

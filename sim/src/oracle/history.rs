@@ -5,11 +5,13 @@ use super::{
     events::{BatchId, ClientEvent, Purpose, ReadBatch, RecordId},
     ghost::{Outcome, Partition, Sent},
     i01_acknowledged_survives as i01, i06_single_value as i06, i17_latest_never_decreases as i17,
-    i18_committed_reads as i18, i25_reader_order as i25, i26_sequences as i26, i40_log_start as i40,
+    i18_committed_reads as i18, i24_lineage_signals as i24, i25_reader_order as i25, i26_sequences as i26,
+    i40_log_start as i40,
     i48_liveness::{Liveness, Positions},
     i65a_failed_never_seen as i65a, i69_lost_writes as i69,
     invariant::Invariant,
     judge::Judge,
+    lineage::Lineage,
     state::State,
 };
 use sillon_broker::types::TopicPartition;
@@ -28,8 +30,8 @@ pub(super) struct History {
     confirmed: BTreeMap<(u32, TopicPartition), i26::Confirmed>,
     /// Where each tail reader goes on.
     positions: Positions,
-    /// The latest offset that each client was told.
-    latest: BTreeMap<(TopicPartition, u32), i64>,
+    /// The latest offset that each client was told, and in which leader epoch.
+    latest: BTreeMap<(TopicPartition, u32), (i32, i64)>,
     scans: BTreeMap<TopicPartition, (i64, i64)>,
     pub liveness: Liveness,
 }
@@ -41,13 +43,19 @@ impl History {
         self.confirmed.retain(|(_, of), _| of != partition);
     }
 
+    /// Where the tail readers of a partition are.
+    pub fn positions_in(&self, partition: &TopicPartition) -> Vec<(u32, i64)> {
+        let all = self.positions.iter().filter(|((_, of), _)| of == partition);
+        all.map(|((reader, _), position)| (*reader, *position)).collect()
+    }
+
     /// How far each tail reader has to come to be at the end.
     pub fn goals(
         &self,
-        partitions: &BTreeMap<TopicPartition, Partition>,
+        partitions: &BTreeMap<TopicPartition, Lineage>,
     ) -> BTreeMap<(u32, TopicPartition), i64> {
         let behind = self.positions.iter().filter_map(|((reader, name), position)| {
-            let end = partitions.get(name)?.committed_end;
+            let end = partitions.get(name)?.log.committed_end;
             (*position < end).then(|| ((*reader, name.clone()), end))
         });
         behind.collect()
@@ -104,12 +112,13 @@ impl State {
             ClientEvent::ScanFinished { partition, from, to } => {
                 self.history.scans.insert(partition, (from, to));
             }
-            ClientEvent::TruncationSignal { .. }
-            | ClientEvent::TopicCreated { .. }
-            | ClientEvent::TopicDeleting { .. }
-            | ClientEvent::TopicDeleted { .. }
-            | ClientEvent::Reassigning { .. } => {}
+            ClientEvent::TopicCreated { topic, .. } => self.on_topic_changes(&topic, false),
+            ClientEvent::TopicDeleting { topic } | ClientEvent::TopicDeleted { topic } => {
+                self.on_topic_changes(&topic, true);
+            }
+            ClientEvent::Reassigning { .. } => {}
             ClientEvent::ReadDamaged { .. }
+            | ClientEvent::TruncationSignal { .. }
             | ClientEvent::Moved { .. }
             | ClientEvent::Listed { .. }
             | ClientEvent::DeletedRecords { .. } => self.on_answer(now_ns, event),
@@ -118,8 +127,9 @@ impl State {
 
     /// Answers about a partition that carry no records.
     fn on_answer(&mut self, now_ns: u64, event: ClientEvent) {
-        let State { judge, partitions, nodes, history, .. } = self;
+        let State { judge, partitions, all_disks, history, contract, .. } = self;
         let (ClientEvent::ReadDamaged { partition: name, .. }
+        | ClientEvent::TruncationSignal { partition: name, .. }
         | ClientEvent::Moved { partition: name, .. }
         | ClientEvent::Listed { partition: name, .. }
         | ClientEvent::DeletedRecords { partition: name, .. }) = &event
@@ -127,25 +137,34 @@ impl State {
             unreachable!("the caller looked")
         };
         // A partition that no broker ever opened has nothing to compare with.
-        let Some(partition) = partitions.get(name) else { return };
+        let Some(lineage) = partitions.get_mut(name) else { return };
+        let partition = &lineage.log;
         judge.at(now_ns, Some(partition.node), Some(&partition.name));
         match event {
             ClientEvent::ReadDamaged { fetch_offset, text, .. } => {
-                i06::on_damaged(
-                    judge,
-                    nodes.entry(partition.node).or_default(),
-                    partition,
-                    fetch_offset,
-                    &text,
-                );
+                i06::on_damaged(judge, all_disks, partition, fetch_offset, &text);
             }
             ClientEvent::Moved { reader, partition: name, from, to } => {
-                i25::on_moved(judge, partition, from);
+                if !lineage.is_changing() {
+                    i25::on_moved(judge, partition, from);
+                }
+                lineage.deaf.remove(&reader);
                 history.positions.insert((reader, name), to);
             }
-            ClientEvent::Listed { client, partition: name, timestamp: LATEST, offset, .. } => {
-                let before = history.latest.insert((name, client), offset);
-                i17::on_latest(judge, partition, before, offset);
+            ClientEvent::TruncationSignal { reader, partition: name, from, to } => {
+                i24::on_signal(judge, lineage, reader, from);
+                history.positions.insert((reader, name), to);
+            }
+            ClientEvent::Listed { client, partition: name, timestamp: LATEST, leader_epoch, offset } => {
+                let key = (name, client);
+                let before = history.latest.get(&key).copied();
+                // An older leader may answer whoever asks it.
+                if lineage.is_changing() || before.is_some_and(|(epoch, _)| leader_epoch < epoch) {
+                    return;
+                }
+                let before = before.filter(|_| leader_epoch >= 0 || !contract.is_replicated());
+                i17::on_latest(judge, partition, before.map(|(_, offset)| offset), offset);
+                history.latest.insert(key, (leader_epoch, offset));
             }
             ClientEvent::DeletedRecords { before_offset, low_watermark, .. } => {
                 i40::on_deleted(judge, partition, before_offset, low_watermark);
@@ -156,23 +175,31 @@ impl State {
     }
 
     fn on_confirmed(&mut self, now_ns: u64, id: BatchId, base_offset: Option<i64>) {
-        let State { judge, partitions, contract, history, statistics, .. } = self;
+        let State { judge, partitions, former, contract, history, statistics, .. } = self;
         let Some(sent) = history.sent.get_mut(&id) else { return };
         sent.outcome = Outcome::Confirmed;
         sent.base_offset = base_offset;
         let (batch, sent_ns) = (sent.batch.clone(), sent.sent_ns);
         statistics.records_confirmed += u64::from(batch.count);
-        let Some(partition) = partitions.get_mut(&batch.partition) else {
+        if former.contains_key(&batch.partition) && !partitions.contains_key(&batch.partition) {
+            return;
+        }
+        let Some(lineage) = partitions.get_mut(&batch.partition) else {
             judge.at(now_ns, None, None);
             return judge.violated(
                 Invariant::I01,
                 format!("{id:?} is confirmed in {}, which nobody opened", batch.partition),
             );
         };
+        let partition = &mut lineage.log;
         judge.at(now_ns, Some(partition.node), Some(&partition.name));
         let next_offset = base_offset.map(|base| base + i64::from(batch.count));
         history.liveness.on_confirmed(judge, &batch.partition, (sent_ns, next_offset), &history.positions);
         let Some(base) = base_offset else { return };
+        // A leader's word for itself alone ends with its leadership.
+        if (batch.acks != -1 && contract.is_replicated()) || lineage.beyond_budget {
+            return;
+        }
         i01::on_confirmed(judge, partition, base, i64::from(batch.count));
         i06::on_confirmed(judge, contract, partition, &batch, base);
         i26::on_confirmed(judge, partition, &batch, base);
@@ -193,7 +220,7 @@ impl State {
         sent.outcome = Outcome::Failed;
         let count = u64::from(sent.batch.count);
         statistics.records_failed += count;
-        let partition = partitions.get(&sent.batch.partition);
+        let partition = partitions.get(&sent.batch.partition).map(|lineage| &lineage.log);
         judge.at(
             now_ns,
             partition.map(|partition| partition.node),
@@ -213,15 +240,21 @@ impl State {
         (fetch_offset, high_watermark): (i64, i64),
         batches: &[ReadBatch],
     ) {
-        let State { judge, partitions, nodes, history, statistics, .. } = self;
-        let Some(partition) = partitions.get_mut(name) else {
+        let State { judge, partitions, former, all_disks, history, statistics, .. } = self;
+        if former.contains_key(name) && !partitions.contains_key(name) {
+            return;
+        }
+        let Some(lineage) = partitions.get_mut(name) else {
             judge.at(now_ns, None, None);
             return judge.violated(Invariant::I18, format!("{name} was read, which nobody opened"));
         };
-        judge.at(now_ns, Some(partition.node), Some(&partition.name));
-        let node = nodes.entry(partition.node).or_default();
+        judge.at(now_ns, Some(lineage.log.node), Some(&lineage.log.name));
         let position = history.positions.get(&(reader, name.clone())).copied();
-        let next = i25::on_read(judge, node, partition, (purpose, position, fetch_offset), batches);
+        let next = i25::on_read(judge, all_disks, &lineage.log, (purpose, position, fetch_offset), batches);
+        if purpose == Purpose::Tail {
+            i24::on_read(judge, lineage, reader, next);
+        }
+        let partition = &mut lineage.log;
         for batch in batches {
             i06::on_read(judge, partition, batch);
             i18::on_read(judge, partition, batch, high_watermark);
@@ -232,6 +265,7 @@ impl State {
                     None => judge
                         .violated(Invariant::I06, format!("{record} is read at {offset}, nobody sent it")),
                 }
+                i06::on_read_record(judge, partition, *offset, *record);
                 history.see(judge, partition, *offset, *record);
             }
         }
@@ -241,19 +275,29 @@ impl State {
         }
     }
 
+    /// A topic is made, or goes away: answers about the one before may still come.
+    fn on_topic_changes(&mut self, topic: &str, deleting: bool) {
+        for (_, lineage) in self.partitions.iter_mut().filter(|(name, _)| *name.topic == *topic) {
+            lineage.deleting |= deleting;
+        }
+    }
+
     /// The run is over: every confirmed batch against the scans.
     pub(super) fn check_scans(&mut self, now_ns: u64) {
-        let State { judge, partitions, history, nodes, .. } = self;
+        let State { judge, partitions, history, all_disks, contract, .. } = self;
         for sent in history.sent.values() {
             let Some(base) = sent.base_offset.filter(|_| sent.outcome == Outcome::Confirmed) else {
                 continue;
             };
             let name = &sent.batch.partition;
-            let Some(partition) = partitions.get(name) else { continue };
+            let Some(lineage) = partitions.get(name) else { continue };
+            if (sent.batch.acks != -1 && contract.is_replicated()) || lineage.is_changing() {
+                continue;
+            }
+            let partition = &lineage.log;
             judge.at(now_ns, Some(partition.node), Some(&partition.name));
-            let node = nodes.entry(partition.node).or_default();
             match history.scans.get(name) {
-                Some(range) => i69::at_end(judge, node, partition, sent, base, *range),
+                Some(range) => i69::at_end(judge, all_disks, partition, sent, base, *range),
                 None => judge.violated(Invariant::I69, format!("no scan of {name} reached its end")),
             }
         }

@@ -1,4 +1,4 @@
-//! I06: one offset, one record, for everybody who ever sees it, producers and consumers alike.
+//! I06 and I68: one offset, one record, for everybody who ever sees it, producers and consumers alike.
 
 use super::{
     Contract,
@@ -29,6 +29,16 @@ pub(super) fn on_seen(judge: &mut Judge, partition: &mut Partition, offset: i64,
             judge.evaluated(Invariant::I06);
             partition.values.insert(offset, record);
         }
+    }
+}
+
+/// A reader saw a record that somebody has seen before: it is the same for both (I68).
+pub(super) fn on_read_record(judge: &mut Judge, partition: &Partition, offset: i64, record: RecordId) {
+    if let Some(known) = partition.values.get(&offset) {
+        let holds = *known == record || partition.lost_values.contains(&(offset, record));
+        judge.demand(Invariant::I68, holds, || {
+            format!("at {offset} one saw {known}, another one sees {record}")
+        });
     }
 }
 

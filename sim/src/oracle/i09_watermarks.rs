@@ -6,6 +6,7 @@ use super::{ghost::Partition, invariant::Invariant, judge::Judge};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Move {
     pub leader_epoch: i32,
+    pub leads: bool,
     pub from: i64,
     pub to: i64,
     pub log_start: i64,
@@ -14,7 +15,7 @@ pub(super) struct Move {
 
 /// The high watermark moves.
 pub(super) fn on_moved(judge: &mut Judge, partition: &Partition, moved: Move) {
-    let Move { leader_epoch, from, to, log_start, log_end } = moved;
+    let Move { leader_epoch, leads, from, to, log_start, log_end } = moved;
     judge.demand(Invariant::I09, log_start <= to && to <= log_end, || {
         format!("the high watermark moves to {to} in a log of {log_start}..{log_end}")
     });
@@ -27,7 +28,9 @@ pub(super) fn on_moved(judge: &mut Judge, partition: &Partition, moved: Move) {
     if partition.leader_epoch == Some(leader_epoch)
         && let Some(known) = partition.high_watermark
     {
-        judge.demand(Invariant::I09, to >= from && from == known, || {
+        // A follower's goes back with its log, where its leader has it cut.
+        let holds = if leads { to >= from && from == known } else { to >= known };
+        judge.demand(Invariant::I09, holds, || {
             format!("the high watermark was {known} and moves from {from} to {to} in epoch {leader_epoch}")
         });
     }
@@ -37,6 +40,13 @@ pub(super) fn on_moved(judge: &mut Judge, partition: &Partition, moved: Move) {
 pub(super) fn on_flushed(judge: &mut Judge, partition: &Partition, up_to: i64) {
     judge.demand(Invariant::I09, up_to <= partition.log_end, || {
         format!("flushed up to {up_to}, but the log ends at {}", partition.log_end)
+    });
+}
+
+/// A broker becomes a follower, with a log that ends there.
+pub(super) fn on_follower(judge: &mut Judge, partition: &Partition, log_end: i64) {
+    judge.demand(Invariant::I09, !partition.open || log_end == partition.log_end, || {
+        format!("a follower's log ends at {log_end}, appended was up to {}", partition.log_end)
     });
 }
 

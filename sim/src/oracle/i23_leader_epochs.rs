@@ -1,15 +1,24 @@
 //! I23 and I67: leader epochs rise, and each record carries that of the leader which wrote it.
 
-use super::{ghost::Partition, invariant::Invariant, judge::Judge};
+use super::{Contract, ghost::Partition, invariant::Invariant, judge::Judge};
 
 /// A broker leads from now on.
-pub(super) fn on_leader(judge: &mut Judge, partition: &Partition, leader_epoch: i32, start_offset: i64) {
+pub(super) fn on_leader(
+    judge: &mut Judge,
+    contract: &Contract,
+    partition: &Partition,
+    leader_epoch: i32,
+    start_offset: i64,
+) {
     if let Some(known) = partition.leader_epoch {
-        judge.demand(Invariant::I23, leader_epoch > known, || {
+        // In a cluster a broker may start again so soon that nobody else has led.
+        let holds = leader_epoch > known || (contract.is_replicated() && leader_epoch == known);
+        judge.demand(Invariant::I23, holds, || {
             format!("the leader epoch was {known}, the new one is {leader_epoch}")
         });
     }
-    judge.demand(Invariant::I23, start_offset == partition.log_end, || {
+    let is_new = partition.leader_epoch != Some(leader_epoch);
+    judge.demand(Invariant::I23, !is_new || start_offset == partition.log_end, || {
         format!("epoch {leader_epoch} starts at {start_offset}, the log ends at {}", partition.log_end)
     });
 }
@@ -17,8 +26,13 @@ pub(super) fn on_leader(judge: &mut Judge, partition: &Partition, leader_epoch: 
 /// A batch was written.
 pub(super) fn on_appended(judge: &mut Judge, partition: &Partition, leader_epoch: i32) {
     let known = partition.leader_epoch;
-    judge.demand(Invariant::I67, known == Some(leader_epoch), || {
-        format!("a batch of epoch {leader_epoch} is written by the leader of {known:?}")
+    let holds = match &partition.leading {
+        Some(leading) => leading.epoch == leader_epoch,
+        None => known.is_some_and(|known| leader_epoch <= known),
+    };
+    judge.demand(Invariant::I67, holds, || {
+        let role = if partition.leading.is_some() { "leader" } else { "follower" };
+        format!("a batch of epoch {leader_epoch} is written by the {role} of {known:?}")
     });
     if let Some(last) = partition.batches.last() {
         judge.demand(Invariant::I67, last.epoch <= leader_epoch, || {

@@ -6,13 +6,16 @@ use super::{
     events::{DiskFault, Healing, Stop},
     ghost::{Boot, Node, Partition},
     history::History,
-    i01_acknowledged_survives as i01, i13_epoch_cache as i13, i15_contiguous as i15, i20_recovery as i20,
-    i21_checkpoints as i21,
+    i01_acknowledged_survives as i01,
+    i04_isr_members::Leaving,
+    i13_epoch_cache as i13, i15_contiguous as i15, i20_recovery as i20, i21_checkpoints as i21,
+    i36b_convergence::{Convergence, View},
     judge::Judge,
+    lineage::Lineage,
+    truth::Truth,
 };
 use serde::{Deserialize, Serialize};
 use sillon_broker::types::TopicPartition;
-use sillon_coordinator::observe::Observation as MemberObservation;
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// Where a broker keeps its proven recovery points.
@@ -44,7 +47,16 @@ pub(super) struct State {
     pub disks: Arc<dyn Disks>,
     pub judge: Judge,
     pub nodes: BTreeMap<u32, Node>,
-    pub partitions: BTreeMap<TopicPartition, Partition>,
+    /// Damage on any machine's disk.
+    pub all_disks: Node,
+    pub partitions: BTreeMap<TopicPartition, Lineage>,
+    /// Earlier lives of topics, by name.
+    pub former: BTreeMap<TopicPartition, Vec<Lineage>>,
+    pub truth: Truth,
+    /// Who was controller in each epoch.
+    pub controllers: BTreeMap<i32, u32>,
+    pub leaving: Leaving,
+    pub convergence: Convergence,
     pub history: History,
     pub out_of_contract: Vec<String>,
     pub statistics: Statistics,
@@ -59,7 +71,13 @@ impl State {
             disks,
             judge: Judge::new(),
             nodes: BTreeMap::new(),
+            all_disks: Node::default(),
             partitions: BTreeMap::new(),
+            former: BTreeMap::new(),
+            truth: Truth::default(),
+            controllers: BTreeMap::new(),
+            leaving: Leaving::default(),
+            convergence: Convergence::default(),
             history: History::default(),
             out_of_contract: Vec::new(),
             statistics: Statistics::default(),
@@ -68,10 +86,12 @@ impl State {
     }
 
     pub fn on_stopped(&mut self, node: u32, stop: Stop) {
-        if stop == Stop::Controlled {
-            self.nodes.entry(node).or_default().stopped_cleanly = true;
-        }
-        for partition in self.partitions.values_mut().filter(|partition| partition.node == node) {
+        self.convergence.on_end(self.judge.now_ns());
+        let machine = self.nodes.entry(node).or_default();
+        machine.stopped_cleanly |= stop == Stop::Controlled;
+        machine.alive = false;
+        (machine.broker_epoch, machine.metadata, machine.controls) = (None, None, None);
+        for partition in replicas_of(&mut self.partitions, node) {
             if !stop.keeps_page_cache() {
                 partition.power_was_lost = true;
             }
@@ -80,6 +100,7 @@ impl State {
                 partition.durable = partition.log_end;
             }
             partition.open = false;
+            partition.leading = None;
         }
     }
 
@@ -87,8 +108,10 @@ impl State {
         self.statistics.starts += 1;
         let State { contract, disks, judge, nodes, partitions, .. } = self;
         let machine = nodes.entry(node).or_default();
+        (machine.alive, machine.paused, machine.asked_to_stop) = (true, false, false);
+        machine.starts += 1;
         let after_clean_stop = machine.stopped_cleanly;
-        for partition in partitions.values_mut().filter(|partition| partition.node == node) {
+        for partition in replicas_of(partitions, node) {
             judge.at(now_ns, Some(node), Some(&partition.name));
             let image = LogImage::read(&**disks, node, &partition.directory, partition.log_start);
             i01::on_starting(judge, contract, machine, partition, &image);
@@ -122,7 +145,8 @@ impl State {
             }
             for words in entries {
                 let named = words[1].parse().map(|number| TopicPartition::new(&words[0], number));
-                let partition = named.ok().and_then(|name| partitions.get(&name));
+                let lineage = named.ok().and_then(|name| partitions.get(&name));
+                let partition = lineage.and_then(|lineage| lineage.replicas.get(&node));
                 let Some((partition, offset)) = partition.zip(words[2].parse().ok()) else { continue };
                 if !partition.wiped {
                     judge.at(now_ns, Some(node), Some(&partition.name));
@@ -134,7 +158,8 @@ impl State {
 
     pub fn on_disk_fault(&mut self, now_ns: u64, node: u32, fault: &DiskFault) {
         self.nodes.entry(node).or_default().note(fault);
-        for partition in self.partitions.values_mut().filter(|partition| partition.node == node) {
+        self.all_disks.note(fault);
+        for partition in replicas_of(&mut self.partitions, node) {
             match fault {
                 DiskFault::Wiped => {
                     partition.wiped = true;
@@ -158,7 +183,8 @@ impl State {
         self.nodes.entry(node).or_default().paused = paused;
     }
 
-    pub fn on_asked_to_stop(&mut self, node: u32) {
+    pub fn on_asked_to_stop(&mut self, now_ns: u64, node: u32) {
+        self.convergence.on_end(now_ns);
         self.nodes.entry(node).or_default().asked_to_stop = true;
     }
 
@@ -166,22 +192,34 @@ impl State {
         self.calm_since_ns = calm.then(|| self.calm_since_ns.unwrap_or(now_ns));
     }
 
-    pub fn on_member(&mut self, now_ns: u64, observation: &MemberObservation<'_>) {
-        let _ = (now_ns, observation);
-    }
-
     pub fn on_healed(&mut self, now_ns: u64, healing: Healing) {
-        let _ = healing;
         let goals = self.history.goals(&self.partitions);
         self.history.liveness.on_healed(now_ns, goals);
+        if self.contract.is_replicated() {
+            let mut convergence = std::mem::take(&mut self.convergence);
+            convergence.on_healed(now_ns, healing, self.view());
+            self.convergence = convergence;
+        }
+    }
+
+    pub fn check_liveness(&mut self, now_ns: u64) {
+        self.judge.at(now_ns, None, None);
+        let State { judge, history, contract, truth, nodes, partitions, convergence, .. } = self;
+        history.liveness.check(judge, contract);
+        convergence.check(judge, View { contract, truth, nodes, partitions });
     }
 
     pub fn finish(&mut self, now_ns: u64) {
         self.check_scans(now_ns);
-        let State { disks, judge, nodes, partitions, .. } = self;
-        for partition in partitions.values() {
+        let State { disks, judge, nodes, partitions, contract, convergence, .. } = self;
+        judge.at(now_ns, None, None);
+        convergence.finish(judge, contract);
+        for partition in partitions.values().flat_map(|lineage| lineage.replicas.values()) {
             judge.at(now_ns, Some(partition.node), Some(&partition.name));
             let machine = nodes.entry(partition.node).or_default();
+            if contract.is_replicated() && !machine.stopped_cleanly {
+                continue;
+            }
             let image = LogImage::read(&**disks, partition.node, &partition.directory, partition.log_start);
             i01::at_end(judge, machine, partition, &image);
             i15::on_disk(judge, machine, partition, &image, partition.log_end);
@@ -193,6 +231,14 @@ impl State {
             }
         }
     }
+}
+
+/// What one broker holds.
+fn replicas_of(
+    partitions: &mut BTreeMap<TopicPartition, Lineage>,
+    node: u32,
+) -> impl Iterator<Item = &mut Partition> {
+    partitions.values_mut().filter_map(move |lineage| lineage.replicas.get_mut(&node))
 }
 
 fn is_segment_of(file: &Path, partition: &Partition) -> bool {

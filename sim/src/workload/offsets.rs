@@ -48,7 +48,6 @@ pub(super) async fn list(
                 // A leader of another epoch than the one that is known refuses.
                 current_leader_epoch: directory.routes.leader_epoch(partition),
                 timestamp,
-                ..ListOffsetsPartition::default()
             }],
         }],
         ..ListOffsetsRequest::default()

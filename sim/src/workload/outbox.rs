@@ -129,7 +129,7 @@ impl Outbox {
     /// The partitions that have something to send.
     pub fn waiting(&self) -> Vec<TopicPartition> {
         let waits = |lane: &Lane| {
-            !(lane.stalled && !lane.is_quiet()) && lane.batches.iter().any(|batch| !batch.in_flight)
+            (!lane.stalled || lane.is_quiet()) && lane.batches.iter().any(|batch| !batch.in_flight)
         };
         self.lanes.iter().filter(|(_, lane)| waits(lane)).map(|(partition, _)| partition.clone()).collect()
     }

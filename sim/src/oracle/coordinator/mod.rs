@@ -32,6 +32,7 @@ mod testing;
 
 pub use contract::{Conditions, CoordinatorContract};
 pub use events::{ClientId, CoordinatorEvent, OperationId, Outcome, Request, Response};
+pub(super) use model::{Operation, operation::Create as TreeCreate};
 pub use state::CoordinatorStatistics;
 
 use super::{
