@@ -318,10 +318,8 @@ impl Cluster {
     // ---- leaders
 
     pub fn lead(&self, node: u32, epoch: i32, isr: &[u32]) {
-        let broker = self.change(node, |broker| {
-            broker.epoch = epoch;
-            broker.clone()
-        });
+        self.change(node, |broker| broker.epoch = epoch);
+        let broker = self.broker(node);
         self.leader.set(node);
         self.tell(
             node,
@@ -337,10 +335,8 @@ impl Cluster {
     }
 
     pub fn follow(&self, node: u32, leader: u32, epoch: i32) {
-        let broker = self.change(node, |broker| {
-            broker.epoch = epoch;
-            broker.clone()
-        });
+        self.change(node, |broker| broker.epoch = epoch);
+        let broker = self.broker(node);
         self.tell(
             node,
             Observation::BecameFollower {
@@ -454,8 +450,8 @@ impl Cluster {
         self.tell(node, Observation::Registered { broker_epoch: BrokerEpoch(broker_epoch), unclean: false });
     }
 
-    pub fn metadata(&self, node: u32, controller_epoch: i32, version: i64) {
-        let position = MetadataPosition { controller_epoch: ControllerEpoch(controller_epoch), version };
+    pub fn metadata(&self, node: u32, epoch: i32, version: i64) {
+        let position = MetadataPosition { controller_epoch: ControllerEpoch(epoch), version };
         self.tell(node, Observation::MetadataApplied { position, snapshot: false });
     }
 

@@ -55,6 +55,9 @@ pub struct Summary {
     /// Whether the scenario has brokers.
     #[serde(skip)]
     has_brokers: bool,
+    /// Whether it has several.
+    #[serde(skip)]
+    has_clusters: bool,
     /// Whether it has an ensemble.
     #[serde(skip)]
     has_ensemble: bool,
@@ -116,6 +119,7 @@ impl Summary {
             statistics: Statistics::default(),
             ensemble: CoordinatorStatistics::default(),
             has_brokers: scenario.has_brokers(),
+            has_clusters: scenario.has_clusters(),
             has_ensemble: scenario.has_ensemble(),
             runs_out_of_contract: 0,
             unmet: Vec::new(),

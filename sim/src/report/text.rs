@@ -130,6 +130,7 @@ impl Summary {
         let concerns = |invariant: &Invariant| match invariant {
             Invariant::I64 | Invariant::I81 => true,
             of_coordinators if of_coordinators.is_of_coordinators() => self.has_ensemble,
+            of_clusters if of_clusters.is_of_clusters() => self.has_clusters,
             _ => self.has_brokers,
         };
         for invariant in Invariant::ALL.iter().filter(|invariant| concerns(invariant)) {

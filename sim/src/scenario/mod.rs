@@ -116,6 +116,11 @@ impl Scenario {
         self.file.brokers() > 0
     }
 
+    /// Whether some of its runs have several brokers.
+    pub fn has_clusters(&self) -> bool {
+        self.file.brokers() > 1
+    }
+
     /// Whether it has a coordinator ensemble.
     pub fn has_ensemble(&self) -> bool {
         self.file.ensemble.is_some()
