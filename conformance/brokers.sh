@@ -44,7 +44,6 @@ broker_pid() {
 tool() { "$SILLON" --bootstrap-server "$(bootstrap)" --timeout "${TOOL_TIMEOUT:-5}" "$@"; }
 
 write_broker_configuration() {
-  local number=$1 home
   home=$(broker_directory "$number")
   mkdir -p "$home"
   cat >"$home/server.properties" <<PROPERTIES

@@ -5,7 +5,8 @@
 #
 # CLUSTER_DIRECTORY (default /tmp/sillon-kafka-cluster), CLUSTER_PORT (default 19091) and ENSEMBLE_PORT (default 22180) are as there.
 # HEAP (default 1g) is the heap of each broker, ENSEMBLE_HEAP (default 256m) that of each ZooKeeper. COORDINATOR=own takes our own
-# coordinators in place of ZooKeeper. Needs Java 17 and Maven.
+# coordinators in place of ZooKeeper. KAFKA_SESSION_TIMEOUT_MS (default 18000) is the brokers' session timeout: Kafka cannot start again before the
+# session of its killed process has ended. Needs Java 17 and Maven.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
 . "$here/../lib.sh"
@@ -20,6 +21,7 @@ prepare() {
 
 own_settings() {
   cat <<PROPERTIES
+zookeeper.session.timeout.ms=${KAFKA_SESSION_TIMEOUT_MS:-18000}
 transaction.state.log.replication.factor=$((brokers < 3 ? brokers : 3))
 transaction.state.log.min.isr=$((brokers < 3 ? 1 : 2))
 group.initial.rebalance.delay.ms=0
@@ -40,4 +42,4 @@ ensemble() {
   fi
 }
 
-run_command "$(sed -n '2,8s/^# \{0,1\}//p' "$0")" "$@"
+run_command "$(sed -n '2,9s/^# \{0,1\}//p' "$0")" "$@"

@@ -1,16 +1,18 @@
 //! Topics: listing, describing, creating, deleting. Owns what is asked for that; never how a broker is found.
 
 use super::{Admin, AdminError, Answer, BACKOFF, Target};
+use crate::ConnectionError;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest,
+        CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, Cursor,
         DeleteTopicState, DeleteTopicsRequest, DescribeConfigsRequest, DescribeConfigsResource,
-        MetadataRequest, MetadataRequestTopic, MetadataResponseTopic,
+        DescribeTopicPartitionsRequest, MetadataRequest, MetadataRequestTopic, MetadataResponseTopic,
+        TopicRequest,
     },
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 /// DescribeConfigs' number for a topic.
@@ -61,6 +63,10 @@ pub struct PartitionDescription {
     pub isr: Vec<i32>,
     /// The replicas that are not alive.
     pub offline: Vec<i32>,
+    /// Replicas that may lead though not in sync (KIP-966), `None` where the broker does not tell.
+    pub eligible_leaders: Option<Vec<i32>>,
+    /// Those known last, `None` where the broker does not tell.
+    pub last_known_eligible_leaders: Option<Vec<i32>>,
 }
 
 /// A topic.
@@ -95,6 +101,8 @@ impl TopicDescription {
                 replicas: partition.replica_nodes.clone(),
                 isr: partition.isr_nodes.clone(),
                 offline: partition.offline_replicas.clone(),
+                eligible_leaders: None,
+                last_known_eligible_leaders: None,
             })
             .collect();
         partitions.sort_by_key(|partition| partition.index);
@@ -128,8 +136,51 @@ impl Admin {
         };
         let names = (!names.is_empty()).then_some(names);
         let mut topics = self.metadata(&what, names).await?;
+        self.add_eligible_leaders(&mut topics).await?;
         self.add_configs(&mut topics).await?;
         Ok(topics)
+    }
+
+    /// Fills in what only DescribeTopicPartitions tells; a broker that does not know it is not asked.
+    async fn add_eligible_leaders(&mut self, topics: &mut [TopicDescription]) -> Result<(), AdminError> {
+        let mut partitions = BTreeMap::new();
+        for topic in topics.iter_mut() {
+            for partition in &mut topic.partitions {
+                partitions.insert((topic.name.clone(), partition.index), partition);
+            }
+        }
+        let names = partitions.keys().map(|(name, _)| name.clone()).collect::<BTreeSet<_>>();
+        let mut request = DescribeTopicPartitionsRequest {
+            topics: names.into_iter().map(|name| TopicRequest { name }).collect(),
+            ..DescribeTopicPartitionsRequest::default()
+        };
+        let mut asked_for = None;
+        while !request.topics.is_empty() {
+            let what = "describe partitions";
+            let answer = match self.call(Target::Any, what, &request, |_| ErrorCode::NONE).await {
+                Ok(answer) => answer.response,
+                Err(AdminError::Connection { source: ConnectionError::NoCommonVersion { .. }, .. }) => break,
+                Err(error) => return Err(error),
+            };
+            for topic in answer.topics {
+                let name = topic.name.unwrap_or_default();
+                for told in topic.partitions {
+                    if let Some(partition) = partitions.get_mut(&(name.clone(), told.partition_index)) {
+                        partition.eligible_leaders = told.eligible_leader_replicas;
+                        partition.last_known_eligible_leaders = told.last_known_elr;
+                    }
+                }
+            }
+            // The cursor has to move on, or a broker could keep this loop busy for ever.
+            let next = answer.next_cursor.map(|cursor| (cursor.topic_name, cursor.partition_index));
+            let Some(next) = next.filter(|next| asked_for.as_ref().is_none_or(|before| next > before)) else {
+                break;
+            };
+            request.topics.retain(|topic| topic.name >= next.0);
+            request.cursor = Some(Cursor { topic_name: next.0.clone(), partition_index: next.1 });
+            asked_for = Some(next);
+        }
+        Ok(())
     }
 
     async fn metadata(

@@ -60,15 +60,20 @@ fn head(topic: &TopicDescription) -> String {
     text + &set.join(",")
 }
 
-/// Who may lead a partition besides the replicas in sync is not told by Metadata: Kafka prints the two columns empty then.
 fn row(topic: &str, partition: &PartitionDescription) -> String {
     format!(
-        "\tTopic: {topic}\tPartition: {}\tLeader: {}\tReplicas: {}\tIsr: {}\tElr: \tLastKnownElr: ",
+        "\tTopic: {topic}\tPartition: {}\tLeader: {}\tReplicas: {}\tIsr: {}\tElr: {}\tLastKnownElr: {}",
         partition.index,
         partition.leader.map_or_else(|| "none".to_owned(), |leader| leader.to_string()),
         numbers(&partition.replicas),
         numbers(&partition.isr),
+        told(partition.eligible_leaders.as_deref()),
+        told(partition.last_known_eligible_leaders.as_deref()),
     )
+}
+
+fn told(ids: Option<&[i32]>) -> String {
+    ids.map_or_else(|| "N/A".to_owned(), numbers)
 }
 
 fn numbers(ids: &[i32]) -> String {
@@ -163,6 +168,8 @@ mod tests {
             replicas: replicas.into(),
             isr: isr.into(),
             offline: Vec::new(),
+            eligible_leaders: (index == 0).then(Vec::new),
+            last_known_eligible_leaders: None,
         };
         TopicDescription {
             name: "orders".into(),
@@ -191,11 +198,11 @@ mod tests {
         );
         assert_eq!(
             lines[1],
-            "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2,3\tElr: \tLastKnownElr: "
+            "\tTopic: orders\tPartition: 0\tLeader: 1\tReplicas: 1,2,3\tIsr: 1,2,3\tElr: \tLastKnownElr: N/A"
         );
         assert_eq!(
             lines[2],
-            "\tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 2,3,1\tIsr: 2\tElr: \tLastKnownElr: "
+            "\tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 2,3,1\tIsr: 2\tElr: N/A\tLastKnownElr: N/A"
         );
         assert_eq!(lines.len(), 3);
     }
