@@ -9,7 +9,7 @@ use sillon_protocol::{
     messages::{
         ApiVersionsRequest, CreatableTopic, CreateTopicsRequest, DeleteTopicState, DeleteTopicsRequest,
         ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic, MetadataRequest, MetadataRequestTopic,
-        ResponseHeader,
+        MetadataResponse, ResponseHeader,
     },
     wire::{Decoder, Encoder, Message, Request},
 };
@@ -135,10 +135,18 @@ impl Connection {
     /// # Errors
     /// As [`call`](Self::call), an error code, or a leader that does not come within 20 s.
     pub fn create_topic(&mut self, name: &str, partitions: i32) -> Result<()> {
+        self.create_replicated_topic(name, partitions, 1)
+    }
+
+    /// As [`create_topic`](Self::create_topic), with so many replicas. In a cluster this broker has to be the controller.
+    ///
+    /// # Errors
+    /// As [`create_topic`](Self::create_topic).
+    pub fn create_replicated_topic(&mut self, name: &str, partitions: i32, replicas: i16) -> Result<()> {
         let topic = CreatableTopic {
             name: name.to_owned(),
             num_partitions: partitions,
-            replication_factor: 1,
+            replication_factor: replicas,
             ..CreatableTopic::default()
         };
         let request =
@@ -157,14 +165,7 @@ impl Connection {
     }
 
     fn has_leaders(&mut self, name: &str, partitions: i32) -> Result<bool> {
-        let topic = MetadataRequestTopic { name: Some(name.to_owned()), ..MetadataRequestTopic::default() };
-        let request = MetadataRequest {
-            topics: Some(vec![topic]),
-            allow_auto_topic_creation: false,
-            ..MetadataRequest::default()
-        };
-        let answer = self.call(9, &request)?;
-        Ok(answer.topics.iter().all(|topic| {
+        Ok(self.metadata(name)?.topics.iter().all(|topic| {
             topic.error_code == 0
                 && i32::try_from(topic.partitions.len()) == Ok(partitions)
                 && topic
@@ -172,6 +173,20 @@ impl Connection {
                     .iter()
                     .all(|partition| partition.error_code == 0 && partition.leader_id >= 0)
         }))
+    }
+
+    /// Who leads a topic's partitions, where brokers listen, and which of them is the controller.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn metadata(&mut self, topic: &str) -> Result<MetadataResponse> {
+        let topic = MetadataRequestTopic { name: Some(topic.to_owned()), ..MetadataRequestTopic::default() };
+        let request = MetadataRequest {
+            topics: Some(vec![topic]),
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        self.call(9, &request)
     }
 
     /// Deletes a topic.

@@ -10,15 +10,15 @@ build_sillon || skip "the sillon program does not build"
 bootstrap=$("$CLUSTER" bootstrap)
 connect=$("$CLUSTER" connect)
 topic=zookeeper-$(date +%s%N | tail -c 10)
-output=$WORK/kafka-topics-zookeeper.output
+told_file=$WORK/kafka-topics-zookeeper.output
 
 topics() {
   timeout 90 java -Xmx256m -XX:TieredStopAtLevel=1 "-DLOGF=$WORK/kafka-topics-zookeeper.log" "-Dlog4j.configuration=file:$conformance/peers/log4j.properties" \
-    -cp "$jars/*" kafka.admin.TopicCommand --zookeeper "$connect" "$@" >"$output" 2>&1
+    -cp "$jars/*" kafka.admin.TopicCommand --zookeeper "$connect" "$@" >"$told_file" 2>&1
 }
 sillon() { "$SILLON" --bootstrap-server "$bootstrap" "$@"; }
-told() { grep -qE "$1" "$output" || { echo "no /$1/ in: $(head -c 300 "$output")"; return 1; }; }
-rows() { grep -cE "^	Topic: $1	Partition: [0-9]+	Leader: [1-3]	Replicas: [1-3],[1-3],[1-3]	Isr: [1-3],[1-3],[1-3]\$" "$output"; }
+told() { grep -qE "$1" "$told_file" || { echo "no /$1/ in: $(head -c 300 "$told_file")"; return 1; }; }
+rows() { grep -cE "^	Topic: $1	Partition: [0-9]+	Leader: [1-3]	Replicas: [1-3],[1-3],[1-3]	Isr: [1-3],[1-3],[1-3]\$" "$told_file"; }
 described() { # TOPIC ROWS
   topics --describe --topic "$1" && [ "$(rows "$1")" = "$2" ]
 }
@@ -30,15 +30,15 @@ describe() {
 }
 # The two tables have to name the same leaders, replicas and replicas in sync.
 same_table() {
-  topics --describe --topic "$topic" && sillon topics describe "$topic" | sed -nE 's/^(	Topic: .*)	Elr: .*/\1/p' >"$output.sillon" &&
-    diff <(grep '^	Topic: ' "$output") "$output.sillon"
+  topics --describe --topic "$topic" && sillon topics describe "$topic" | sed -nE 's/^(	Topic: .*)	Elr: .*/\1/p' >"$told_file.sillon" &&
+    diff <(grep '^	Topic: ' "$told_file") "$told_file.sillon"
 }
 served() { seq 1000 | timeout 60 kcat -b "$bootstrap" -P -t "$topic" -X acks=all -q && [ "$(timeout 60 kcat -b "$bootstrap" -C -t "$topic" -o beginning -e -q | wc -l)" = 1000 ]; }
 the_other_way() { sillon topics create "$topic-b" --partitions 3 --replication-factor 3 --config cleanup.policy=compact && within 30 described "$topic-b" 3 && told 'Configs: .*cleanup.policy=compact'; }
 has_partitions() { [ "$(sillon topics describe "$topic" | grep -c 'Partition: ')" = "$1" ]; }
 add_partitions() { topics --alter --topic "$topic" --partitions 5 && within 30 has_partitions 5 && within 30 described "$topic" 5; }
 is_gone() { ! sillon topics list | grep -qx "$1"; }
-delete() { topics --delete --topic "$topic" && within 30 is_gone "$topic" && sillon topics delete "$topic-b" && topics --list && ! grep -qE "^$topic" "$output"; }
+delete() { topics --delete --topic "$topic" && within 30 is_gone "$topic" && sillon topics delete "$topic-b" && topics --list && ! grep -qE "^$topic" "$told_file"; }
 
 step "topic made through the coordinators" create
 step "described: leaders and replicas in sync" describe
