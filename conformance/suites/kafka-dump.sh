@@ -1,11 +1,23 @@
 #!/usr/bin/env bash
-# dump-log over every log directory of a cluster that has been stopped (CLUSTER controls it): Apache Kafka's DumpLogSegments finds nothing wrong
-# with any file of any replica, and the replicas of a partition hold the same records. The cluster is left stopped.
+# Writes some segments with three replicas, stops the cluster that CLUSTER controls, and runs dump-log over every log directory:
+# Apache Kafka's DumpLogSegments finds nothing wrong with any file of any replica, and the replicas of a partition hold the same bytes. The cluster is
+# left stopped.
 . "$(dirname "$(realpath "$0")")/../lib.sh"
 need_cluster
 need java "install the package openjdk-17-jre-headless"
 need mvn "install the package maven"
 
+build_sillon || skip "the sillon program does not build"
+jars=$("$conformance/peers/kafka.sh" jars 41) || skip "Kafka 4.1's jars could not be fetched from Maven Central"
+
+write() {
+  local bootstrap topic=dump-$(date +%s%N | tail -c 10)
+  bootstrap=$("$CLUSTER" bootstrap)
+  "$SILLON" --bootstrap-server "$bootstrap" topics create "$topic" --partitions 3 --replication-factor 3 --config segment.bytes=1048576 &&
+    timeout 90 java -Xmx256m -XX:TieredStopAtLevel=1 "-DLOGF=$WORK/kafka-dump.log" "-Dlog4j2.configurationFile=file:$conformance/peers/log4j2.properties" -cp "$jars/*" \
+      org.apache.kafka.tools.ProducerPerformance --topic "$topic" --num-records 20000 --record-size 500 --throughput -1 \
+      --producer-props "bootstrap.servers=$bootstrap" acks=all >"$WORK/kafka-dump.output" 2>&1 && grep -q '^20000 records sent, .* ms 99.9th' "$WORK/kafka-dump.output"
+}
 stop() { "$CLUSTER" stop; }
 one_broker() { LOG_DIRECTORY=$1 "$conformance/suites/dump-log.sh" >"$WORK/kafka-dump.output" || { grep FAIL "$WORK/kafka-dump.output"; return 1; }; }
 
@@ -33,6 +45,7 @@ same_beginning() {
   cmp -s -n "$size" <(cat "$1"/*.log) <(cat "$2"/*.log)
 }
 
+step "records written to three replicas" write
 step "the cluster stops" stop
 number=0
 for log in $("$CLUSTER" directories); do
