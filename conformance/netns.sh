@@ -123,6 +123,8 @@ everything() {
   need ip "install the package iproute2"
   need nft "install the package nftables"
   python_environment
+  # So that who is cut off falls out of the replicas in sync before the cut ends.
+  export CLUSTER_SETTINGS=${CLUSTER_SETTINGS:-replica.lag.time.max.ms=5000}
   CLUSTER_DIRECTORY=$(mktemp -d "${TMPDIR:-/tmp}/sillon-netns.XXXXXX")
   end() {
     local code=$?

@@ -186,13 +186,19 @@ def in_sync(bootstrap, topic):
 
 
 def wait_in_sync(bootstrap, topic, count, seconds):
+    """Seconds until all is in sync, None where it never is. It has to be seen thrice: one broker may tell old news."""
     start = time.monotonic()
+    since, seen = None, 0
     while True:
+        now = time.monotonic() - start
         try:
-            if in_sync(bootstrap, topic) == count:
-                return time.monotonic() - start
+            seen = seen + 1 if in_sync(bootstrap, topic) == count else 0
         except KafkaException:
-            pass
+            seen = 0
+        if seen == 1:
+            since = now
+        if seen == 3:
+            return since
         if time.monotonic() - start > seconds:
             return None
         time.sleep(0.25)
