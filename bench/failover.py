@@ -20,7 +20,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance/clients/python"))
 
-from confluent_kafka import Producer  # noqa: E402
+from confluent_kafka import KafkaException, Producer  # noqa: E402
 from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 
 from chaos import Control, wait_in_sync  # noqa: E402
@@ -106,10 +106,22 @@ def leaders(bootstrap, topic):
     return [metadata.topics[topic].partitions[index].leader for index in range(len(metadata.topics[topic].partitions))]
 
 
+def delete_topic(bootstrap, topic):
+    """A client that knew the controller before it moved is refused once: a new one asks anew."""
+    deadline = time.time() + 60
+    while True:
+        try:
+            return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0}).delete_topics([topic])[topic].result(30)
+        except KafkaException:
+            if time.time() > deadline:
+                raise
+            time.sleep(0.5)
+
+
 def run_once(name, control, arguments):
     bootstrap = control("bootstrap")
     topic = fresh_name("failover")
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([NewTopic(topic, arguments.partitions, 3, config={"min.insync.replicas": "2"})], operation_timeout=60, request_timeout=90)[topic].result(90)
     if wait_in_sync(bootstrap, topic, arguments.partitions, 120) is None:
         raise RuntimeError(f"{name}: the topic is not in sync after 120 s")
@@ -145,8 +157,9 @@ def run_once(name, control, arguments):
     result["failed"] = load.failed
     if arguments.each:
         result["gap_ms"] = [ms(gap) for gap in gaps]
-    wait_in_sync(bootstrap, topic, arguments.partitions, 120)
-    admin.delete_topics([topic])[topic].result(60)
+    if wait_in_sync(bootstrap, topic, arguments.partitions, 120) is None:
+        raise RuntimeError(f"{name}: not in sync again 120 s after the end of the measurement")
+    delete_topic(bootstrap, topic)
     return result
 
 

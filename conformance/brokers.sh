@@ -115,14 +115,10 @@ tell_addresses() {
 
 start_all() {
   prepare || return 1
-  if [ "$(count_running)" = "$brokers" ]; then
-    echo "the cluster is up already"
-    tell_addresses
-    return 0
-  fi
+  mapfile -t numbers < <(seq "$brokers")
+  [ "$(count_running)" -lt "$brokers" ] || echo "the cluster is up already"
   mkdir -p "$directory"
   ensemble start || return 1
-  mapfile -t numbers < <(seq "$brokers")
   start_brokers "${numbers[@]}" && wait_for_brokers "$brokers" "${numbers[@]}" || return 1
   tell_addresses
 }
