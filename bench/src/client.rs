@@ -23,6 +23,11 @@ use std::{
 /// How long an answer may take before the measurement is given up.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
+/// How long a server may take to create a topic, a thousand partitions included; less than [`ANSWER_LIMIT`].
+const CREATION_LIMIT_MS: i32 = 50_000;
+/// How long the partitions of a new topic may be without a leader.
+const LEADERS_LIMIT: Duration = Duration::from_secs(30);
+
 /// A connection to a broker.
 #[derive(Debug)]
 pub struct Connection {
@@ -133,7 +138,7 @@ impl Connection {
     /// Creates a topic and waits until every partition has its leader.
     ///
     /// # Errors
-    /// As [`call`](Self::call), an error code, or a leader that does not come within 20 s.
+    /// As [`call`](Self::call), an error code, or a leader that does not come within 30 s.
     pub fn create_topic(&mut self, name: &str, partitions: i32) -> Result<()> {
         self.create_replicated_topic(name, partitions, 1)
     }
@@ -149,15 +154,18 @@ impl Connection {
             replication_factor: replicas,
             ..CreatableTopic::default()
         };
-        let request =
-            CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..CreateTopicsRequest::default() };
+        let request = CreateTopicsRequest {
+            topics: vec![topic],
+            timeout_ms: CREATION_LIMIT_MS,
+            ..CreateTopicsRequest::default()
+        };
         for result in self.call(5, &request)?.topics {
             expect_none(result.error_code, "CreateTopics")?;
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + LEADERS_LIMIT;
         while !self.has_leaders(name, partitions)? {
             if Instant::now() > deadline {
-                return Err(format!("topic {name} has no leaders after 20 s").into());
+                return Err(format!("topic {name} has no leaders after {LEADERS_LIMIT:?}").into());
             }
             sleep(Duration::from_millis(20));
         }
