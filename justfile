@@ -14,8 +14,20 @@ sim *args='run scenarios/single-broker-crash.toml --seeds 200':
 test:
     cargo test --workspace
 
-# A broker on 127.0.0.1:9092 with its logs in data/sillon; Ctrl-C stops it cleanly
-up *args:
+# Three coordinators (2181 to 2183) and three brokers (9092 to 9094) on 127.0.0.1 with their data in data/cluster; prints where they listen
+up:
+    conformance/cluster.sh start
+
+# Stop what `just up` started, cleanly
+down:
+    conformance/cluster.sh stop
+
+# The cluster of `just up`: status, kill N, start N, leader TOPIC P, controller, kill-coordinator N, bootstrap, remove, ...
+cluster *args='status':
+    conformance/cluster.sh {{args}}
+
+# One broker on 127.0.0.1:9092 with its logs in data/sillon; Ctrl-C stops it cleanly
+broker *args:
     cargo run --release --bin sillon-broker -- {{args}}
 
 # Formatting, clippy with warnings as errors, documentation without warnings
@@ -36,6 +48,14 @@ conformance *args:
 kill9 *args:
     conformance/kill9.sh {{args}}
 
+# A cluster under load while leaders, the controller and a coordinator are killed (--full: ten minutes)
+chaos *args:
+    conformance/chaos.sh {{args}}
+
+# A cluster in network namespaces, under load while its network is cut (needs root)
+netns *args:
+    conformance/netns.sh {{args}}
+
 # CPU, latency, start-up, fetch and recovery as ratios against bench-local floors
 bench *args:
     bench/run.sh {{args}}
@@ -51,6 +71,14 @@ ensemble *args='status':
 # The coordinator against a real ZooKeeper 3.8.4, interleaved (needs Java and Maven)
 bench-coordinator *args:
     bench/coordinator.sh {{args}}
+
+# Three brokers, acks=all, three replicas: CPU per gigabyte, latency, idle partitions (--kafka: interleaved with Apache Kafka 3.9)
+bench-cluster *args:
+    bench/cluster.sh {{args}}
+
+# How long partitions stand still when a broker dies (--kafka: interleaved with Apache Kafka 3.9; --vanish: the machine goes, needs root)
+bench-failover *args:
+    bench/failover.sh {{args}}
 
 # Long sweep of every scenario
 sweep seeds='2000':

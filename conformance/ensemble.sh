@@ -33,7 +33,7 @@ CONFIGURATION
 }
 
 launch() {
-  setsid "$SILLON_COORDINATOR" --config "$1/zoo.cfg" >>"$1/output" 2>&1 </dev/null &
+  setsid "${prefix[@]}" "$SILLON_COORDINATOR" --config "$1/zoo.cfg" >>"$1/output" 2>&1 </dev/null &
 }
 
 run_command "$(sed -n '2,15s/^# \{0,1\}//p' "$0")" "$@"

@@ -89,6 +89,14 @@ build_coordinator() {
   export SILLON_COORDINATOR=${CARGO_TARGET_DIR:-$repository/target}/release/sillon-coordinator
 }
 
+# Builds the command line tool and sets SILLON to its path; one that is set already is taken as it is.
+build_sillon() {
+  [ -z "${SILLON:-}" ] || return 0
+  command -v cargo >/dev/null || { echo "cargo is missing: install Rust from https://rustup.rs" >&2; return 1; }
+  (cd "$repository" && cargo build --quiet --release -p sillon-client --bin sillon) || return 1
+  export SILLON=${CARGO_TARGET_DIR:-$repository/target}/release/sillon
+}
+
 # start_broker DIRECTORY PORT OPTIONS...: starts the broker with its data in DIRECTORY/log and sets BROKER_PID.
 start_broker() {
   local directory=$1 port=$2
@@ -123,6 +131,35 @@ stop_broker() {
   wait "$1"
   code=$?
   [ "$code" = 0 ] || { echo "FAIL the broker ended with exit code $code after SIGTERM"; return 1; }
+}
+
+# A number P such that all ports that a cluster takes are free: P+1 to P+5 for the brokers, and those of an ensemble at P+1000.
+free_cluster_port() {
+  local port offset number
+  while true; do
+    port=$((20000 + RANDOM % 8000))
+    for offset in 0 1000 1100 1200; do
+      for number in 1 2 3 4 5; do
+        ! (exec 3<>"/dev/tcp/127.0.0.1/$((port + offset + number))") 2>/dev/null || continue 3
+      done
+    done
+    echo "$port" && return
+  done
+}
+
+# need_cluster: skips a suite that was started without a cluster. CLUSTER is a script that takes the commands of cluster.sh.
+need_cluster() {
+  [ -n "${CLUSTER:-}" ] || skip "there is no cluster that may be stopped here: see cluster.sh, or run.sh --cluster"
+}
+
+# within SECONDS COMMAND...: repeats the command until it succeeds.
+within() {
+  local deadline=$((SECONDS + $1))
+  shift
+  until "$@"; do
+    [ $SECONDS -lt $deadline ] || { echo "not within the time: $*"; return 1; }
+    sleep 0.3
+  done
 }
 
 # python_environment [NAME REQUIREMENTS]: makes a Python environment with the clients (all but kazoo where nothing is named), once, and sets

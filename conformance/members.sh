@@ -4,14 +4,27 @@
 # Who sources it sets `directory` (where the members keep their files), `base_port` and `size`, and defines
 #   prepare                 makes ready what `launch` needs: builds or fetches the server
 #   own_configuration       prints the lines of zoo.cfg that only this server needs
-#   launch DIRECTORY        starts the member with DIRECTORY/zoo.cfg in the background
+#   launch DIRECTORY        starts the member with DIRECTORY/zoo.cfg in the background, the words of `prefix` before its program
 
 member_directory() { echo "$directory/$1"; }
 client_port() { echo $((base_port + $1)); }
 
+# The address of a member: ENSEMBLE_HOST, where % stands for its number (default 127.0.0.1).
+member_host() {
+  local pattern=${ENSEMBLE_HOST:-127.0.0.1}
+  echo "${pattern//%/$1}"
+}
+
+# member_prefix MEMBER: sets `prefix` to the words to be put before the member's program, ENSEMBLE_PREFIX, where % stands for its number: the way
+# into a network namespace, say.
+member_prefix() {
+  local text=${ENSEMBLE_PREFIX:-}
+  read -ra prefix <<<"${text//%/$1}"
+}
+
 connect_string() {
   local list
-  list=$(for member in $(seq "$size"); do echo "127.0.0.1:$(client_port "$member")"; done)
+  list=$(for member in $(seq "$size"); do echo "$(member_host "$member"):$(client_port "$member")"; done)
   paste -sd, <<<"$list"
 }
 
@@ -26,7 +39,7 @@ initLimit=10
 syncLimit=5
 dataDir=$home/data
 clientPort=$(client_port "$member")
-clientPortAddress=127.0.0.1
+clientPortAddress=$(member_host "$member")
 maxClientCnxns=0
 4lw.commands.whitelist=*
 $(own_configuration)
@@ -34,7 +47,7 @@ CONFIGURATION
   [ "$size" -gt 1 ] || return 0
   echo "$member" >"$home/data/myid"
   for other in $(seq "$size"); do
-    echo "server.$other=127.0.0.1:$((base_port + 100 + other)):$((base_port + 200 + other))" >>"$home/zoo.cfg"
+    echo "server.$other=$(member_host "$other"):$((base_port + 100 + other)):$((base_port + 200 + other))" >>"$home/zoo.cfg"
   done
 }
 
@@ -48,7 +61,7 @@ running_pid() {
 mode() {
   local port answer
   port=$(client_port "$1")
-  answer=$({ exec 3<>"/dev/tcp/127.0.0.1/$port" && printf srvr >&3 && timeout 2 cat <&3; } 2>/dev/null)
+  answer=$({ exec 3<>"/dev/tcp/$(member_host "$1")/$port" && printf srvr >&3 && timeout 2 cat <&3; } 2>/dev/null)
   case $answer in
     *Mode:*) sed -n 's/^Mode: //p' <<<"$answer" ;;
     '') echo down ;;
@@ -76,6 +89,7 @@ start_members() {
     ! running_pid "$member" >/dev/null || continue
     [ "$(mode "$member")" = down ] || { echo "something else listens on port $(client_port "$member")" >&2; return 1; }
     write_configuration "$member"
+    member_prefix "$member"
     launch "$(member_directory "$member")"
     echo $! >"$(member_directory "$member")/pid"
     started+=("$member")
@@ -106,7 +120,7 @@ print_status() {
   local member pid
   for member in "$@"; do
     pid=$(running_pid "$member") || pid=-
-    echo "$member 127.0.0.1:$(client_port "$member") $(mode "$member") $pid"
+    echo "$member $(member_host "$member"):$(client_port "$member") $(mode "$member") $pid"
   done
 }
 

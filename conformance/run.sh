@@ -6,13 +6,17 @@
 # For the broker's suites: without HOST:PORT it builds the release broker, starts it on a free port with its data in a temporary directory,
 # and at the end stops it and looks at the log files that it leaves. With HOST:PORT it tests the broker that listens there, whichever it is.
 # For the coordinator's suites: it builds the release coordinator and starts an ensemble of three in the same way.
+# For the suites of a cluster: it starts three brokers and three coordinators in the same way; kafka-dump stops them.
 #   --short       less text for kcat and fewer rounds of kill -9, for CI
 #   --only        some of: kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9
 #                 zk-facts zk-cli kazoo zk-java kafka-on-coordinator
+#                 kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump
 #   --members N   an ensemble of N, or one standalone server where N is 1
 #   --connect     the servers that listen there instead of an ensemble of ours, whichever they are; steps that stop one are left out
 #   --zookeeper   a real ZooKeeper 3.8.4 instead of an ensemble of ours
-# Where --only is missing, --connect and --zookeeper run the coordinator's suites, and HOST:PORT the broker's.
+#   --cluster     the suites of a cluster, and no others
+#   --kafka       three real Apache Kafka 3.9 brokers on ZooKeeper instead of a cluster of ours
+# Where --only is missing, --connect and --zookeeper run the coordinator's suites, --cluster and --kafka those of a cluster, HOST:PORT the broker's.
 #
 # A client whose tools this machine lacks is skipped, with a line that says what to install. The clients themselves are fetched
 # (PyPI, npm, Maven Central, the Go proxy) the first time, into SILLON_CONFORMANCE_CACHE (default ~/.cache/sillon-conformance).
@@ -23,13 +27,14 @@ here=$(dirname "$(realpath "$0")")
 
 BROKER_SUITES=(kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9)
 COORDINATOR_SUITES=(zk-facts zk-cli kazoo zk-java kafka-on-coordinator)
+CLUSTER_SUITES=(kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump)
 suites=()
 export SHORT=${SHORT:-0}
-given_bootstrap='' given_connect='' real_zookeeper=0 members=3
-unset CONTROL # only an ensemble that was started here is stopped here
+given_bootstrap='' given_connect='' real_zookeeper=0 members=3 cluster_only=0 real_kafka=0
+unset CONTROL CLUSTER # only what was started here is stopped here
 
 usage() {
-  sed -n '2,21s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,25s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 
@@ -37,6 +42,8 @@ while [ $# -gt 0 ]; do
   case $1 in
     --short) SHORT=1 ;;
     --zookeeper) real_zookeeper=1 ;;
+    --cluster) cluster_only=1 ;;
+    --kafka) cluster_only=1 real_kafka=1 ;;
     --only | --members | --connect)
       [ $# -ge 2 ] || usage
       case $1 in
@@ -55,14 +62,16 @@ done
 if [ ${#suites[@]} = 0 ]; then
   if [ -n "$given_connect" ] || [ "$real_zookeeper" = 1 ]; then
     suites=("${COORDINATOR_SUITES[@]}")
+  elif [ "$cluster_only" = 1 ]; then
+    suites=("${CLUSTER_SUITES[@]}")
   elif [ -n "$given_bootstrap" ]; then
     suites=("${BROKER_SUITES[@]}")
   else
-    suites=("${BROKER_SUITES[@]}" "${COORDINATOR_SUITES[@]}")
+    suites=("${BROKER_SUITES[@]}" "${COORDINATOR_SUITES[@]}" "${CLUSTER_SUITES[@]}")
   fi
 fi
 for suite in "${suites[@]}"; do
-  [ -x "$here/suites/$suite.sh" ] || { echo "no suite is named $suite; there are: ${BROKER_SUITES[*]} ${COORDINATOR_SUITES[*]}" >&2; exit 2; }
+  [ -x "$here/suites/$suite.sh" ] || { echo "no suite is named $suite; there are: ${BROKER_SUITES[*]} ${COORDINATOR_SUITES[*]} ${CLUSTER_SUITES[*]}" >&2; exit 2; }
 done
 
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/sillon-conformance.XXXXXX")
@@ -72,6 +81,7 @@ broker_pid=
 end() {
   [ -z "$broker_pid" ] || kill -9 "$broker_pid" 2>/dev/null
   [ -z "${CONTROL:-}" ] || "$CONTROL" kill
+  [ -z "${CLUSTER:-}" ] || end_cluster
   if [ "${KEEP:-0}" = 1 ] || [ "${failed:-1}" != 0 ]; then echo "kept: $WORK"; else rm -rf "$WORK"; fi
 }
 trap end EXIT
@@ -118,6 +128,26 @@ start_what_the_coordinator_suites_need() {
   export CONNECT
 }
 
+# Sets CLUSTER, for all suites of a cluster; those that want another configuration start one of their own with it.
+start_what_the_cluster_suites_need() {
+  export CLUSTER=$here/cluster.sh CLUSTER_DIRECTORY=$WORK/cluster CLUSTER_PORT ENSEMBLE_PORT
+  CLUSTER_PORT=$(free_cluster_port)
+  ENSEMBLE_PORT=$((CLUSTER_PORT + 1000))
+  if [ "$real_kafka" = 1 ]; then
+    CLUSTER=$here/peers/kafka-cluster.sh
+    # It cannot start again before the session of its killed process has ended.
+    export KAFKA_SESSION_TIMEOUT_MS=6000 HEAP=${HEAP:-256m} CHAOS_OPTIONS='--down 10'
+  fi
+  # Small segments, so that DumpLogSegments meets many of them.
+  export CLUSTER_SETTINGS=log.segment.bytes=4194304
+  "$CLUSTER" start || exit 1
+}
+
+# A suite that ended half-way may have left brokers killed, or stopped by SIGSTOP.
+end_cluster() {
+  if [ "${failed:-1}" = 0 ]; then "$CLUSTER" remove; else "$CLUSTER" stop; fi
+}
+
 # check_coordinators SUITE: every member serves, whatever the suite has done.
 check_coordinators() {
   [ -n "${CONTROL:-}" ] || return 0
@@ -129,7 +159,13 @@ check_coordinators() {
 
 needed_by_broker=() needed_by_coordinator=()
 for suite in "${suites[@]}"; do
-  if is_one_of "$suite" "${COORDINATOR_SUITES[@]}"; then needed_by_coordinator+=("$suite"); else needed_by_broker+=("$suite"); fi
+  if is_one_of "$suite" "${CLUSTER_SUITES[@]}"; then
+    continue # it starts when the first suite comes that needs it
+  elif is_one_of "$suite" "${COORDINATOR_SUITES[@]}"; then
+    needed_by_coordinator+=("$suite")
+  else
+    needed_by_broker+=("$suite")
+  fi
 done
 [ ${#needed_by_broker[@]} = 0 ] || start_what_the_broker_suites_need "${needed_by_broker[@]}"
 [ ${#needed_by_coordinator[@]} = 0 ] || start_what_the_coordinator_suites_need
@@ -140,6 +176,14 @@ for suite in "${suites[@]}"; do
   if [ "$suite" = dump-log ] && [ -n "$broker_pid" ]; then
     stop_broker "$broker_pid" || failed=$((failed + 1))
     broker_pid=
+  fi
+  # The ensemble and the cluster take their ports and folders from the same variables: the one ends before the other starts.
+  if is_one_of "$suite" "${CLUSTER_SUITES[@]}" && [ -z "${CLUSTER:-}" ]; then
+    if [ -n "${CONTROL:-}" ]; then
+      "$CONTROL" stop || failed=$((failed + 1))
+      unset CONTROL
+    fi
+    start_what_the_cluster_suites_need
   fi
   echo "== $suite"
   "$here/suites/$suite.sh" 2>&1 | tee "$WORK/$suite.out"

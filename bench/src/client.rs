@@ -9,7 +9,7 @@ use sillon_protocol::{
     messages::{
         ApiVersionsRequest, CreatableTopic, CreateTopicsRequest, DeleteTopicState, DeleteTopicsRequest,
         ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic, MetadataRequest, MetadataRequestTopic,
-        ResponseHeader,
+        MetadataResponse, ResponseHeader,
     },
     wire::{Decoder, Encoder, Message, Request},
 };
@@ -22,6 +22,11 @@ use std::{
 
 /// How long an answer may take before the measurement is given up.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long a server may take to create a topic, a thousand partitions included; less than [`ANSWER_LIMIT`].
+const CREATION_LIMIT_MS: i32 = 50_000;
+/// How long the partitions of a new topic may be without a leader.
+const LEADERS_LIMIT: Duration = Duration::from_secs(30);
 
 /// A connection to a broker.
 #[derive(Debug)]
@@ -133,23 +138,34 @@ impl Connection {
     /// Creates a topic and waits until every partition has its leader.
     ///
     /// # Errors
-    /// As [`call`](Self::call), an error code, or a leader that does not come within 20 s.
+    /// As [`call`](Self::call), an error code, or a leader that does not come within 30 s.
     pub fn create_topic(&mut self, name: &str, partitions: i32) -> Result<()> {
+        self.create_replicated_topic(name, partitions, 1)
+    }
+
+    /// As [`create_topic`](Self::create_topic), with so many replicas. In a cluster this broker has to be the controller.
+    ///
+    /// # Errors
+    /// As [`create_topic`](Self::create_topic).
+    pub fn create_replicated_topic(&mut self, name: &str, partitions: i32, replicas: i16) -> Result<()> {
         let topic = CreatableTopic {
             name: name.to_owned(),
             num_partitions: partitions,
-            replication_factor: 1,
+            replication_factor: replicas,
             ..CreatableTopic::default()
         };
-        let request =
-            CreateTopicsRequest { topics: vec![topic], timeout_ms: 10_000, ..CreateTopicsRequest::default() };
+        let request = CreateTopicsRequest {
+            topics: vec![topic],
+            timeout_ms: CREATION_LIMIT_MS,
+            ..CreateTopicsRequest::default()
+        };
         for result in self.call(5, &request)?.topics {
             expect_none(result.error_code, "CreateTopics")?;
         }
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + LEADERS_LIMIT;
         while !self.has_leaders(name, partitions)? {
             if Instant::now() > deadline {
-                return Err(format!("topic {name} has no leaders after 20 s").into());
+                return Err(format!("topic {name} has no leaders after {LEADERS_LIMIT:?}").into());
             }
             sleep(Duration::from_millis(20));
         }
@@ -157,14 +173,7 @@ impl Connection {
     }
 
     fn has_leaders(&mut self, name: &str, partitions: i32) -> Result<bool> {
-        let topic = MetadataRequestTopic { name: Some(name.to_owned()), ..MetadataRequestTopic::default() };
-        let request = MetadataRequest {
-            topics: Some(vec![topic]),
-            allow_auto_topic_creation: false,
-            ..MetadataRequest::default()
-        };
-        let answer = self.call(9, &request)?;
-        Ok(answer.topics.iter().all(|topic| {
+        Ok(self.metadata(name)?.topics.iter().all(|topic| {
             topic.error_code == 0
                 && i32::try_from(topic.partitions.len()) == Ok(partitions)
                 && topic
@@ -172,6 +181,20 @@ impl Connection {
                     .iter()
                     .all(|partition| partition.error_code == 0 && partition.leader_id >= 0)
         }))
+    }
+
+    /// Who leads a topic's partitions, where brokers listen, and which of them is the controller.
+    ///
+    /// # Errors
+    /// As [`call`](Self::call).
+    pub fn metadata(&mut self, topic: &str) -> Result<MetadataResponse> {
+        let topic = MetadataRequestTopic { name: Some(topic.to_owned()), ..MetadataRequestTopic::default() };
+        let request = MetadataRequest {
+            topics: Some(vec![topic]),
+            allow_auto_topic_creation: false,
+            ..MetadataRequest::default()
+        };
+        self.call(9, &request)
     }
 
     /// Deletes a topic.

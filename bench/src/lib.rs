@@ -10,11 +10,13 @@
 //!     └─ report   medians, ratios, tables, JSON
 //!   coordinator/*  the same for the coordinator against ZooKeeper
 //!     └─ zookeeper  one blocking connection that speaks ZooKeeper's protocol, and its load
+//!   cluster/*      the same for three brokers against three of Apache Kafka's, all started by scripts
 //!   floor      the servers to compare with: one only appends, one only sends a file
 //! ```
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)] // It measures the real clock and real sockets.
 
 pub mod client;
+pub mod cluster;
 pub mod coordinator;
 pub mod floor;
 pub mod load;

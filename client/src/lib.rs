@@ -7,9 +7,10 @@
 //!       ├─ sender task    frames out, in the order they were asked for
 //!       └─ receiver task  frames in, each to the request that waits for it
 //! ```
-//! Owns one connection's requests and responses. Never retries, never looks for leaders, never decides what an
-//! error code means: that belongs to whoever holds the connection.
+//! [`Connection`] owns one connection's requests and responses. It never retries, never looks for leaders, never decides
+//! what an error code means: that belongs to whoever holds it. [`admin`] is one such holder: topics and the cluster.
 
+pub mod admin;
 mod connection;
 mod error;
 mod versions;

@@ -31,7 +31,7 @@ CONFIGURATION
 
 launch() {
   # shellcheck disable=SC2086 # The options are several words on purpose.
-  setsid java "-Xmx${HEAP:-768m}" -Dreadonlymode.enabled=true -Dfile.encoding=UTF-8 -Djava.awt.headless=true \
+  setsid "${prefix[@]}" java "-Xmx${HEAP:-768m}" -Dreadonlymode.enabled=true -Dfile.encoding=UTF-8 -Djava.awt.headless=true \
     "-DLOGF=$1/log" "-Dlog4j.configuration=file:$here/log4j.properties" ${JAVA_OPTIONS:-} -cp "$jars/*" \
     org.apache.zookeeper.server.quorum.QuorumPeerMain "$1/zoo.cfg" >>"$1/output" 2>&1 </dev/null &
 }

@@ -37,16 +37,6 @@ metadata() { kcat -b "$1" -m 3 -L ${2:+-t "$2"} 2>/dev/null; }
 produce() { timeout 60 kcat -b "$broker1" -P -t "$1" -X acks=all -q; }
 consume() { timeout 60 kcat -b "$broker1" -C -t "$1" -o beginning -e -q; }
 
-# within SECONDS COMMAND...: repeats the command until it succeeds.
-within() {
-  local deadline=$((SECONDS + $1))
-  shift
-  until "$@"; do
-    [ $SECONDS -lt $deadline ] || { echo "not within the time: $*"; return 1; }
-    sleep 0.3
-  done
-}
-
 # ---- the brokers
 
 start_kafka() { # NUMBER PORT
