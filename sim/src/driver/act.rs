@@ -30,22 +30,9 @@ fn change(world: &Arc<World>, cluster: &Cluster, node: u32, step: Step) -> bool 
     match step {
         Step::Kill => kill(world, cluster, node),
         Step::PowerFail => power_fail(world, cluster, node),
-        Step::Stop => {
-            let asked = world.status(id) == Status::Running && cluster.ask_to_stop(node);
-            if asked {
-                cluster.judges.node_asked_to_stop(node);
-            }
-            asked
-        }
+        Step::Stop => stop(world, cluster, node),
         Step::Start => start(world, cluster, node),
-        Step::Pause => {
-            let runs = world.status(id) == Status::Running;
-            world.pause(id);
-            if runs {
-                cluster.judges.node_paused(node, true);
-            }
-            runs
-        }
+        Step::Pause => pause(world, cluster, node),
         Step::Resume => {
             world.resume(id);
             cluster.judges.node_paused(node, false);
@@ -131,6 +118,23 @@ fn power_fail(world: &World, cluster: &Cluster, node: u32) -> bool {
         cluster.judges.node_stopped(node, Stop::PowerLost);
     }
     on
+}
+
+fn stop(world: &World, cluster: &Cluster, node: u32) -> bool {
+    let asked = world.status(NodeId(node)) == Status::Running && cluster.ask_to_stop(node);
+    if asked {
+        cluster.judges.node_asked_to_stop(node);
+    }
+    asked
+}
+
+fn pause(world: &World, cluster: &Cluster, node: u32) -> bool {
+    let runs = world.status(NodeId(node)) == Status::Running;
+    world.pause(NodeId(node));
+    if runs {
+        cluster.judges.node_paused(node, true);
+    }
+    runs
 }
 
 /// Starts a server where none runs. One that was asked to stop and still runs is killed first, as a service manager

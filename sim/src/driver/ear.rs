@@ -84,6 +84,31 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
         Observation::BecameLeader { partition, leader_epoch, start_offset, .. } => {
             add("leader", partition, &[("epoch", leader_epoch.0 as u64), ("start", start_offset.0 as u64)])
         }
+        Observation::ProduceAcknowledged { .. } | Observation::FetchServed { .. } => {
+            trace_answer(world, node, observation);
+        }
+        Observation::BecameFollower { .. }
+        | Observation::ReplicaRemoved { .. }
+        | Observation::TruncationOrdered { .. }
+        | Observation::ReplicaReported { .. }
+        | Observation::ReplicaLags { .. }
+        | Observation::IsrProposed { .. }
+        | Observation::IsrConfirmed { .. } => trace_replication(world, node, observation),
+        Observation::Registered { .. }
+        | Observation::Unregistered { .. }
+        | Observation::MetadataApplied { .. }
+        | Observation::BecameController { .. }
+        | Observation::ResignedController { .. }
+        | Observation::TopicDeleted { .. } => trace_broker(world, node, observation),
+    }
+}
+
+/// What a broker answered its clients.
+fn trace_answer(world: &World, node: NodeId, observation: &Observation<'_>) {
+    let add = |kind, partition: &TopicPartition, fields: &[(&'static str, u64)]| {
+        trace_partition(world, node, kind, partition, fields);
+    };
+    match observation {
         Observation::ProduceAcknowledged { partition, base_offset, next_offset, duplicate, .. } => {
             add(
                 "acknowledge",
@@ -104,13 +129,13 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
                 ("high_watermark", high_watermark.0 as u64),
             ],
         ),
-        Observation::BecameFollower { .. }
-        | Observation::ReplicaRemoved { .. }
-        | Observation::TruncationOrdered { .. }
-        | Observation::ReplicaReported { .. }
-        | Observation::ReplicaLags { .. }
-        | Observation::IsrProposed { .. }
-        | Observation::IsrConfirmed { .. } => trace_replication(world, node, observation),
+        _ => unreachable!("the caller names the kinds"),
+    }
+}
+
+/// What a broker tells of itself, rather than of a partition.
+fn trace_broker(world: &World, node: NodeId, observation: &Observation<'_>) {
+    match observation {
         Observation::Registered { broker_epoch, unclean } => {
             let fields = [("epoch", broker_epoch.0 as u64), ("unclean", u64::from(*unclean))];
             world.event(node, "broker/registered", &fields);
@@ -135,6 +160,7 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
         Observation::TopicDeleted { topic, .. } => {
             world.event_with_detail(node, "topic/deleted", &[], || (*topic).to_string());
         }
+        _ => unreachable!("the caller names the kinds"),
     }
 }
 
