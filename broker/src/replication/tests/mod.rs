@@ -211,3 +211,33 @@ fn b07_a_follower_of_another_epoch_is_not_heard() {
         nodes.stop().await;
     });
 }
+
+#[test]
+fn b14_a_follower_that_is_too_far_behind_begins_anew_at_the_start_of_the_leaders_log() {
+    scenario(|runtime| async move {
+        let nodes = Nodes::start(&runtime, 2, "").await;
+        nodes.lead(1, &[1]).await;
+        nodes.silence(2).await;
+        nodes.produce(1, "a", -1).await;
+        nodes.tell(2).await;
+        nodes.until(2, "one record", |partition| partition.log().log_end_offset() == Offset(1)).await;
+        nodes
+            .until(1, "2 in sync", |leader| leader.leading(|leader| leader.in_sync().len()) == Some(2))
+            .await;
+        nodes.change(|state| {
+            state.leader_epoch.0 -= 1;
+            state.isr = vec![BrokerId(1)];
+        });
+        nodes.tell(1).await;
+        nodes.silence(2).await;
+        for _ in 0..5 {
+            assert_eq!(nodes.produce(1, "b", -1).await.error_code, 0);
+        }
+        nodes.partition(1).delete_records(Offset(4)).await.unwrap();
+        nodes.tell(2).await;
+        nodes.until(2, "the whole log", |partition| partition.high_watermark() == Offset(6)).await;
+        let log = nodes.partition(2).log().clone();
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(4), Offset(6)));
+        nodes.stop().await;
+    });
+}
