@@ -5,7 +5,9 @@
 //! so that its broker neither leads nor is admitted anywhere; a controller that takes over begins the processing anew,
 //! and finds that what was done in part needs no doing.
 
-use super::{ControllerError, Outcome, Plan, Write, core::Controller, draft::Draft, layout, note::Note};
+use super::{
+    ControllerError, Outcome, Plan, Write, core::Controller, draft::Draft, election, layout, note::Note,
+};
 use crate::{
     metadata::{BrokerImage, MetadataDelta, PartitionImage},
     types::{BrokerEpoch, BrokerId, TopicPartition},
@@ -161,7 +163,7 @@ impl Controller {
         for (name, topic) in &self.image().topics {
             let rules = self.settings.rules(self.image(), &topic.configs);
             for (index, state) in (0..).zip(&topic.partitions) {
-                if !is_meant(state) {
+                if !is_meant(state) || election::is_in_order(state, &draft.standing) {
                     continue;
                 }
                 if !draft.has_room() {

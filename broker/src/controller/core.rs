@@ -324,12 +324,7 @@ impl Controller {
         let topic = self.image.topic(name).expect("the caller knows the topic");
         let state = topic.partition(index).expect("the caller knows the partition");
         let key = TopicPartition { topic: name.clone(), partition: index };
-        // Most partitions are in order, and that is seen without the rules.
-        let in_order = state.leader.is_some()
-            && state.isr.iter().all(|member| standing.may_lead(*member))
-            && state.eligible_leader_replicas.is_empty()
-            && !state.is_reassigning();
-        let changes = !in_order && {
+        let changes = !election::is_in_order(state, standing) && {
             let rules = self.settings.rules(&self.image, &topic.configs);
             election::settle(state, standing, rules, &self.leads) != *state
         };

@@ -71,6 +71,14 @@ enum Manner {
     Unproven,
 }
 
+/// Whether there is plainly nothing to settle. Most partitions are in order, and that is seen without the rules.
+pub(super) fn is_in_order(state: &PartitionImage, standing: &Standing) -> bool {
+    state.leader.is_some_and(|leader| !standing.ended.contains(&leader))
+        && state.isr.iter().all(|member| standing.may_lead(*member) && !standing.unclean.contains(member))
+        && state.eligible_leader_replicas.is_empty()
+        && !state.is_reassigning()
+}
+
 /// The state as it should be: without members that are gone, with a leader where there can be one, and without a
 /// reassignment that has reached its aim.
 pub(super) fn settle(

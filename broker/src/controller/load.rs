@@ -6,8 +6,9 @@ use super::{
     layout::{self, LayoutError, TopicNode},
 };
 use crate::{
+    config::keys::{self, Key},
     metadata::{MetadataDelta, MetadataImage, MetadataPosition, PartitionImage, TopicImage, names},
-    types::{BrokerId, ControllerEpoch, TopicId},
+    types::{BrokerEpoch, BrokerId, ControllerEpoch, TopicId},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -148,6 +149,22 @@ impl LoadedState {
         state
     }
 
+    /// The values that may be. Keys that are not known are of no consequence, and stay.
+    fn legal(
+        &mut self,
+        path: &str,
+        mut configs: BTreeMap<String, String>,
+        key: fn(&str) -> Option<&'static Key>,
+    ) -> BTreeMap<String, String> {
+        configs.retain(|name, value| {
+            let Some(Err(problem)) = key(name).map(|key| key.check(value)) else { return true };
+            let content = format!("{name}={value}").chars().take(200).collect();
+            self.damaged.push(LayoutError { path: path.to_owned(), content, problem });
+            false
+        });
+        configs
+    }
+
     fn take(&mut self, node: &LoadedNode, topics: &mut BTreeMap<Arc<str>, Parts>) -> Result<(), LayoutError> {
         let LoadedNode { path, data, version, czxid } = node;
         match Place::of(path) {
@@ -156,17 +173,20 @@ impl LoadedState {
                 self.brokers.insert(id, Arc::new(layout::decode_broker(path, data, *czxid)?));
             }
             Place::BrokerConfig(id) => {
-                self.broker_configs.insert(id, (layout::decode_configs(path, data)?, *version));
+                // A damaged node is known by its version, and is written anew by the next change.
+                self.broker_configs.insert(id, (BTreeMap::new(), *version));
+                let configs = self.legal(path, layout::decode_configs(path, data)?, keys::broker_key);
+                self.broker_configs.insert(id, (configs, *version));
             }
             Place::Processed(id) => {
+                self.processed.insert(id, (BrokerEpoch::NONE, *version));
                 self.processed.insert(id, (layout::decode_processed(path, data)?, *version));
             }
             Place::Deletion(name) => self.deletions.push(name.into()),
             Place::TopicConfig(name) => {
-                let parts = topics.entry(name.into()).or_default();
-                // A damaged one is known by its version, and is written anew by the next change.
-                parts.configs = Some((BTreeMap::new(), *version));
-                parts.configs = Some((layout::decode_configs(path, data)?, *version));
+                topics.entry(name.into()).or_default().configs = Some((BTreeMap::new(), *version));
+                let configs = self.legal(path, layout::decode_configs(path, data)?, keys::topic_key);
+                topics.entry(name.into()).or_default().configs = Some((configs, *version));
             }
             Place::Topic(name) => {
                 let decoded = TopicNode::decode(path, data)?;

@@ -147,3 +147,23 @@ fn a_broker_that_stops_hands_over_first() {
     world.register(1, false);
     world.propose("t", 0, &[2, 1]).unwrap();
 }
+
+#[test]
+fn thousands_of_leaders_move_in_few_writes_and_evenly() {
+    let mut world = World::new(4);
+    for number in 0..5 {
+        let command = world.create_command(&format!("t{number}"), 400, 3);
+        world.run(command).unwrap();
+    }
+    world.tree.nodes.remove("/brokers/ids/1");
+    let command = Command::BrokersChanged(world.registered());
+    let mut plans = 0;
+    while world.step(&command).unwrap().unfinished {
+        plans += 1;
+    }
+    assert!(plans <= 3, "1500 of 2000 partitions lie on the broker, 500 of them are led by it: {plans}");
+    let counts: Vec<usize> = (1..=4).map(|id| world.controller.leads().count(BrokerId(id))).collect();
+    assert_eq!(counts.iter().sum::<usize>(), 2000);
+    assert!(counts[0] == 0 && counts[1..].iter().all(|count| count.abs_diff(667) < 60), "{counts:?}");
+    assert_eq!(world.controller.chores(), []);
+}

@@ -60,3 +60,23 @@ fn what_is_missing_in_the_middle_of_a_topic_is_made_again() {
     world.do_chores();
     assert_eq!(world.controller.image().topic("t").unwrap().partitions.len(), 3);
 }
+
+#[test]
+fn values_that_may_not_be_are_not_taken() {
+    let mut world = World::new(1);
+    world.create_on("t", &[&[1]], &[("retention.ms", "5")]);
+    let configs = |min: &str| {
+        let values = [("min.insync.replicas", min), ("retention.ms", "6"), ("not.known.here", "7")];
+        layout::encode_configs(&values.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect())
+    };
+    world.tree.put("/config/topics/t", configs("many"));
+    world.tree.put("/config/brokers/<default>", configs("0"));
+    world.tree.put("/config/brokers/1", b"{".to_vec());
+    world.tree.put("/sillon/processed/1", b"x".to_vec());
+    world.take_over();
+    world.do_chores();
+    assert_eq!(world.brief("t", 0), (1, vec![1], vec![]));
+    let image = world.controller.image();
+    assert_eq!(image.topic("t").unwrap().configs.len(), 2);
+    assert!(!image.broker_config(crate::metadata::image::ALL_BROKERS).contains_key("min.insync.replicas"));
+}
