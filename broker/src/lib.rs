@@ -3,7 +3,8 @@
 //! ```text
 //!   server (frames in, frames out)
 //!     └─ api/* (one file per request kind)
-//!          ├─ partition  (high watermark, waiting fetches)  ──  log/* (segments, indexes, recovery)
+//!          ├─ partition  (leader or follower, high watermark, those who wait)  ──  log/* (segments, indexes, recovery)
+//!          ├─ replication (fetches from leaders, proposes in-sync replicas)
 //!          ├─ metadata   (topics, their ids and configuration)
 //!          ├─ cluster    (sessions, elections, following the metadata)  ──  controller (who leads what)
 //!          └─ config     (server.properties, topic configuration)

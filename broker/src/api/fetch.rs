@@ -66,6 +66,14 @@ pub(crate) async fn handle(
     if broker.observers().is_listening() && matches!(fetch.reader, Reader::Consumer { .. }) {
         outcomes.iter().for_each(|outcome| outcome.observe_serving(broker));
     }
+    if let Reader::Follower { replica, .. } = fetch.reader {
+        let topics = broker.topics();
+        for outcome in outcomes.iter().filter(|outcome| outcome.slice.is_some()) {
+            if let Ok(partition) = find(&topics, &outcome.key) {
+                broker.leader_throttle_took(partition, replica, outcome.bytes(), broker.runtime().now());
+            }
+        }
+    }
     fetch.note_in_session(plan.session_id, plan.incremental, &mut outcomes);
     let mut answer = Answer { broker, client, version, leaders: CurrentLeaders::default() };
     let (responses, slices) = answer.build(outcomes).await;

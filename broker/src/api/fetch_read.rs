@@ -234,7 +234,6 @@ impl Fetch<'_> {
             outcome.high_watermark = partition.high_watermark();
         }
         outcome.is_news = wanted.known.is_some_and(|known| self.is_news(known, outcome));
-        self.broker.leader_throttle_took(partition, follower.replica, slice.length, now);
         outcome.slice = (slice.length > 0).then_some(slice);
         Ok(())
     }

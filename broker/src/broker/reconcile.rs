@@ -62,7 +62,9 @@ impl Broker {
         if applied.as_ref().is_none_or(|applied| applied.brokers != image.brokers) {
             self.replication.brokers_changed();
         }
-        if applied.is_none() && image.position > MetadataPosition::default() {
+        let nothing = MetadataPosition::default();
+        let knew_nothing = applied.as_ref().is_none_or(|applied| applied.position == nothing);
+        if knew_nothing && image.position > nothing {
             self.remove_strays(&image).await;
         }
         *applied = Some(image);

@@ -196,10 +196,7 @@ fn out_of_range(answer: &LeaderAnswer, own: OwnLog) -> Result<Vec<FollowerStep>,
     let is_empty = own.log_start == own.log_end;
     if answer.log_start > own.log_end || (is_empty && answer.log_start >= Offset::ZERO) {
         let at = answer.log_start;
-        return Ok(vec![
-            FollowerStep::StartAfresh { at },
-            FollowerStep::LearnHighWatermark { leaders: answer.high_watermark },
-        ]);
+        return Ok(vec![FollowerStep::StartAfresh { at }]);
     }
     Err(NotApplied::Refused(ErrorCode::OFFSET_OUT_OF_RANGE))
 }

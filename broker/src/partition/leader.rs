@@ -499,7 +499,9 @@ impl Progress {
         }
         self.log_end = Some(fetch.fetch_offset);
         self.log_start = Some(fetch.log_start);
-        self.broker_epoch = fetch.broker_epoch;
+        if fetch.broker_epoch != BrokerEpoch::NONE {
+            self.broker_epoch = fetch.broker_epoch;
+        }
         self.last_fetch = Some((fetch.now, leader_log_end));
     }
 }

@@ -261,6 +261,29 @@ fn a_follower_takes_what_continues_its_log() {
 }
 
 #[test]
+fn an_epoch_led_without_a_record_gives_way_to_older_records_of_the_next_leader() {
+    let fixture = Fixture::with_segments(300);
+    let log = fixture.open_new();
+    let stamped = |base: i64, epoch: i32| crate::log::testing::batch(base, epoch, 2, 10);
+    let epochs = |log: &Log| -> Vec<_> {
+        log.epochs().iter().map(|entry| (entry.epoch.0, entry.start_offset.0)).collect()
+    };
+    block_on(log.append_as_follower(&stamped(0, 1))).expect("appended");
+    block_on(log.start_leader_epoch(LeaderEpoch(4))).expect("entered");
+    assert_eq!(epochs(&log), [(1, 0), (4, 2)], "B04: the epoch is there before its first record");
+    block_on(log.append_as_follower(&stamped(2, 1))).expect("appended");
+    assert_eq!(epochs(&log), [(1, 0)]);
+    block_on(log.append_as_follower(&stamped(4, 5))).expect("appended");
+    drop(log);
+    let again = fixture.open(unclean(Offset(0)));
+    assert_eq!(
+        (again.log_end_offset(), epochs(&again)),
+        (Offset(6), vec![(1, 0), (5, 4)]),
+        "on disk as well"
+    );
+}
+
+#[test]
 fn flush_messages_says_when_a_sync_is_due() {
     let fixture = Fixture::new(LogConfig { flush_messages: 3, flush_ms: 1000, ..LogConfig::default() });
     let log = fixture.open_new();

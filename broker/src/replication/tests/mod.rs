@@ -16,6 +16,12 @@ fn a_record_is_acknowledged_when_all_in_sync_have_it_and_all_learn_that_it_is_co
     scenario(|runtime| async move {
         let nodes = Nodes::start(&runtime, 3, "").await;
         nodes.lead(1, &[1, 2, 3]).await;
+        let entered = nodes.partition(1).log().latest_epoch();
+        assert_eq!(
+            entered,
+            Some(LeaderEpoch(1)),
+            "B04: a leader's epoch is in its log before its first record"
+        );
         let began = runtime.now();
         for number in 0..20 {
             let answer = nodes.produce(1, &format!("record {number}"), -1).await;
@@ -157,6 +163,81 @@ fn a_replica_that_goes_elsewhere_takes_its_log_along() {
         assert_eq!(nodes.held(2).err(), Some(ErrorCode::NOT_LEADER_OR_FOLLOWER));
         assert_eq!(nodes.produce(1, "b", -1).await.error_code, 0);
         assert_eq!(TOPIC, "t");
+        nodes.stop().await;
+    });
+}
+
+#[test]
+fn b11_a_consumer_reads_from_the_follower_in_its_rack_as_soon_as_a_record_is_committed() {
+    scenario(|runtime| async move {
+        let more = "replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector\n\
+            replica.fetch.wait.max.ms=8000";
+        let nodes = Nodes::start(&runtime, 2, more).await;
+        nodes.lead(1, &[1, 2]).await;
+        assert_eq!(nodes.produce(1, "a", -1).await.error_code, 0);
+        let (answer, bytes) = nodes.fetch(1, 0, "rack-2").await;
+        assert_eq!((answer.preferred_read_replica, bytes), (2, 0));
+        let (answer, bytes) = nodes.fetch(1, 0, "rack-1").await;
+        assert_eq!((answer.preferred_read_replica, bytes > 0), (-1, true), "the leader is as near");
+        let began = runtime.now();
+        let (waiting, _) = tokio::join!(nodes.fetch(2, 1, "rack-2"), async {
+            runtime.sleep(std::time::Duration::from_millis(200)).await;
+            nodes.produce(1, "b", -1).await
+        });
+        assert!(waiting.1 > 0);
+        assert!((runtime.now() - began).as_secs() < 4, "no fetch had to time out for it");
+        nodes.stop().await;
+    });
+}
+
+#[test]
+fn b07_a_follower_of_another_epoch_is_not_heard() {
+    scenario(|runtime| async move {
+        let nodes = Nodes::start(&runtime, 2, "").await;
+        nodes.lead(1, &[1, 2]).await;
+        nodes.silence(2).await;
+        assert_eq!(nodes.produce(1, "a", 1).await.error_code, 0);
+        for (epoch, code) in [
+            (0, ErrorCode::FENCED_LEADER_EPOCH),
+            (2, ErrorCode::UNKNOWN_LEADER_EPOCH),
+            (-1, ErrorCode::UNKNOWN_LEADER_EPOCH),
+        ] {
+            assert_eq!(nodes.fetch_as_follower(1, 2, epoch).await, code);
+        }
+        assert_eq!(nodes.partition(1).high_watermark(), Offset(0));
+        assert_eq!(nodes.fetch_as_follower(1, 9, 1).await, ErrorCode::UNKNOWN_LEADER_EPOCH, "no replica");
+        assert_eq!(nodes.fetch_as_follower(1, 2, 1).await, ErrorCode::NONE);
+        assert_eq!(nodes.partition(1).high_watermark(), Offset(1));
+        nodes.stop().await;
+    });
+}
+
+#[test]
+fn b14_a_follower_that_is_too_far_behind_begins_anew_at_the_start_of_the_leaders_log() {
+    scenario(|runtime| async move {
+        let nodes = Nodes::start(&runtime, 2, "").await;
+        nodes.lead(1, &[1]).await;
+        nodes.silence(2).await;
+        nodes.produce(1, "a", -1).await;
+        nodes.tell(2).await;
+        nodes.until(2, "one record", |partition| partition.log().log_end_offset() == Offset(1)).await;
+        nodes
+            .until(1, "2 in sync", |leader| leader.leading(|leader| leader.in_sync().len()) == Some(2))
+            .await;
+        nodes.change(|state| {
+            state.leader_epoch.0 -= 1;
+            state.isr = vec![BrokerId(1)];
+        });
+        nodes.tell(1).await;
+        nodes.silence(2).await;
+        for _ in 0..5 {
+            assert_eq!(nodes.produce(1, "b", -1).await.error_code, 0);
+        }
+        nodes.partition(1).delete_records(Offset(4)).await.unwrap();
+        nodes.tell(2).await;
+        nodes.until(2, "the whole log", |partition| partition.high_watermark() == Offset(6)).await;
+        let log = nodes.partition(2).log().clone();
+        assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(4), Offset(6)));
         nodes.stop().await;
     });
 }
