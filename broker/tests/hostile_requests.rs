@@ -163,21 +163,21 @@ fn logs_without_their_metadata_are_not_taken_for_an_empty_broker() {
         let connection = connect(&runtime, &broker).await;
         assert_eq!(create_topic(&connection, "t", 1, &[]).await, 0);
         broker.stop().await.unwrap();
-        let file = directory.path().join("cluster-metadata.json");
-        let content = runtime.fs().read_small(&file, 1 << 20).await.unwrap();
-        runtime.fs().remove(&file).await.unwrap();
-        let missing = try_start(&runtime, directory.path(), "")
-            .await
-            .err()
-            .expect("the logs belong to nobody")
-            .to_string();
-        assert!(missing.contains("cluster-metadata.json is missing"), "{missing}");
-        let damaged = [&content[..10], b"x", &content[11..]].concat();
-        runtime.fs().replace(&file, &damaged).await.unwrap();
-        let damaged =
-            try_start(&runtime, directory.path(), "").await.err().expect("it is damaged").to_string();
-        assert!(damaged.contains("is damaged (its checksum is"), "{damaged}");
-        runtime.fs().replace(&file, &content).await.unwrap();
-        start(&runtime, directory.path(), "").await.stop().await.unwrap();
+        let (coordinator, aside) = (directory.path().join("coordinator"), directory.path().join("aside"));
+        runtime.fs().rename(&coordinator, &aside).await.unwrap();
+        for _ in 0..2 {
+            let missing =
+                try_start(&runtime, directory.path(), "").await.err().expect("the logs belong to nobody");
+            assert!(missing.to_string().contains("knows no cluster although there are logs"), "{missing}");
+        }
+        runtime.fs().remove_dir_all(&coordinator).await.unwrap();
+        runtime.fs().rename(&aside, &coordinator).await.unwrap();
+        let broker = start(&runtime, directory.path(), "").await;
+        let connection = connect(&runtime, &broker).await;
+        assert_eq!(
+            ErrorCode::from(create_topic(&connection, "t", 1, &[]).await),
+            ErrorCode::TOPIC_ALREADY_EXISTS
+        );
+        broker.stop().await.unwrap();
     });
 }

@@ -26,7 +26,11 @@ pub fn scenario<F: Future>(run: impl FnOnce(Runtime) -> F) -> F::Output {
 
 /// A broker's configuration in `directory`, on a free port.
 pub fn config(directory: &Path, more: &str) -> BrokerConfig {
-    let text = format!("listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={}\n{more}", directory.display());
+    let directory = directory.display();
+    let text = format!(
+        "listeners=PLAINTEXT://127.0.0.1:0\nlog.dirs={directory}\n\
+         sillon.coordinator.data.dir={directory}/coordinator\n{more}"
+    );
     BrokerConfig::from_properties(&text, "test.properties").expect("the configuration is legal").0
 }
 

@@ -7,8 +7,7 @@ use crate::{
     jobs,
     log::LogDirectories,
     metadata::{
-        BrokerImage, Change, Endpoint, MetadataDelta, MetadataError, MetadataImage, MetadataPosition,
-        MetadataStore, PartitionImage, TopicImage,
+        BrokerImage, Endpoint, MetadataDelta, MetadataImage, MetadataPosition, PartitionImage, TopicImage,
     },
     observe::Observers,
     partition::Partition,
