@@ -252,10 +252,14 @@ impl Broker {
                     }
                 }
                 let _reconciling = self.reconciling.lock().await;
-                let newest = self.topics();
-                let newest = newest.by_id(topic.id);
-                let state = newest.and_then(|topic| topic.partition_image(partition.name().partition));
-                if let (Some(topic), Some(state)) = (newest, state) {
+                let (newest, index) = (self.topics(), partition.name().partition);
+                // It may have been removed meanwhile, or have another one in its place.
+                let is_same = |topic: &&Arc<Topic>| {
+                    topic.partition(index).is_ok_and(|newest| Arc::ptr_eq(newest, partition))
+                };
+                if let Some(topic) = newest.by_id(topic.id).filter(is_same)
+                    && let Some(state) = topic.partition_image(index)
+                {
                     self.give_role(partition, state, topic.settings).await;
                 }
             }

@@ -148,7 +148,9 @@ impl FollowerState {
             steps.push(FollowerStep::Append);
         }
         steps.push(FollowerStep::LearnHighWatermark { leaders: answer.high_watermark });
-        if answer.log_start > own.log_start {
+        // An empty log begins with a whole batch, whose first records the leader may have removed.
+        let may_begin_earlier = answer.has_records && own.log_start == own.log_end;
+        if answer.log_start > own.log_start || may_begin_earlier {
             steps.push(FollowerStep::RaiseLogStart { to: answer.log_start });
         }
         Ok(steps)

@@ -115,7 +115,11 @@ impl Partition {
                 self.learn_high_watermark(leaders, from.leader_epoch)
             }
             FollowerStep::RaiseLogStart { to } => {
-                self.log.delete_records(to.min(self.high_watermark()), self.high_watermark()).await?;
+                let high_watermark = self.high_watermark();
+                let to = to.min(high_watermark);
+                if to > self.log.log_start_offset() {
+                    self.log.delete_records(to, high_watermark).await?;
+                }
             }
         }
         Ok(())

@@ -368,8 +368,9 @@ impl LeaderState {
         (behind_for > self.settings.lag_limit).then_some(behind_for)
     }
 
-    fn propose(&mut self, isr: BTreeSet<BrokerId>, effects: &mut Vec<LeaderEffect>) {
-        assert!(isr.contains(&self.me), "a leader is in sync with itself");
+    fn propose(&mut self, mut isr: BTreeSet<BrokerId>, effects: &mut Vec<LeaderEffect>) {
+        // A leader is in sync with itself, whatever it was told.
+        isr.insert(self.me);
         effects.push(LeaderEffect::Propose(isr.iter().copied().collect()));
         self.pending = Some(Pending { isr, uncertain: false, refused: false });
     }

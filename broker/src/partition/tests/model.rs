@@ -398,9 +398,8 @@ impl World {
                     let Role::Follower(follower) = &mut replica.role else { return };
                     follower.learn_high_watermark(leaders, end);
                 }
-                FollowerStep::StartAfresh { .. } | FollowerStep::RaiseLogStart { .. } => {
-                    panic!("no record is removed at the start here");
-                }
+                FollowerStep::RaiseLogStart { to } => assert_eq!(to, Offset::ZERO, "no record is removed"),
+                FollowerStep::StartAfresh { .. } => panic!("no record is removed at the start here"),
             }
         }
     }

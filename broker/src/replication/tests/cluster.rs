@@ -280,6 +280,7 @@ impl Nodes {
         Connection::connect(&self.runtime, "127.0.0.1", self.node(id).port, options).await.unwrap()
     }
 
+    /// Produces one batch of the values between commas.
     pub(super) async fn begin_produce(
         &self,
         id: i32,
@@ -288,7 +289,9 @@ impl Nodes {
     ) -> JoinHandle<ProducePartitionResponse> {
         let connection = self.connect(id).await;
         let mut builder = BatchBuilder::new();
-        builder.add(self.runtime.unix_time().0, None, Some(value.as_bytes()), []);
+        for value in value.split(',') {
+            builder.add(self.runtime.unix_time().0, None, Some(value.as_bytes()), []);
+        }
         let records = Some(builder.build(Compression::None));
         let request = ProduceRequest {
             acks,
