@@ -108,9 +108,18 @@ pub(super) async fn prepare(
     if insist(runtime, || client.exists("/")).await.map_err(MembershipError::refused("/"))?.value.is_none() {
         create_chroot(shared).await?;
     }
-    let found: Vec<_> = layout::PERSISTENT_PATHS.iter().map(|path| (path, client.exists(path))).collect();
+    let found: Vec<_> = layout::PERSISTENT_PATHS.iter().map(|path| (*path, client.exists(path))).collect();
+    let mut missing = Vec::new();
     for (path, found) in found {
         if !matches!(found.await, Ok(reply) if reply.value.is_some()) {
+            missing.push(path);
+        }
+    }
+    // All at once: they are created in the order in which they are asked for, parents first.
+    let created: Vec<_> =
+        missing.into_iter().map(|path| (path, client.create(&NewNode::persistent(path)))).collect();
+    for (path, created) in created {
+        if created.await.is_err() {
             create(runtime, client, path, None).await?;
         }
     }
