@@ -38,6 +38,8 @@ pub(super) async fn insist<T: Unpin + 'static>(
 fn config(shared: &Shared) -> Result<ClientConfig, MembershipError> {
     let settings = &shared.settings;
     let mut config = ClientConfig::new(&settings.connect, settings.session_timeout_ms)?;
+    // A coordinator that is just starting is there in a moment.
+    config.backoff_min_ms = 10;
     config.backoff_max_ms = 250;
     Ok(config)
 }
