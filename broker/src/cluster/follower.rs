@@ -72,15 +72,21 @@ pub(super) async fn apply(shared: Arc<Shared>, following: Arc<Following>, reconc
 pub(super) async fn follow(shared: Arc<Shared>, following: Arc<Following>) {
     let mut pause = FIRST_PAUSE;
     loop {
-        let known = shared.until(|shared| shared.controller()).await;
+        // Where it is this broker, it has nothing to tell before it has loaded what there is.
+        let is_ready =
+            |known: &KnownController| known.broker != shared.broker_id() || shared.office().is_some();
+        let known = shared.until(|shared| shared.controller().filter(is_ready)).await;
         let heard = match link::address(&shared, &known).await {
             Some(address) => from(&shared, &following, &known, &address).await,
             None => false,
         };
-        pause = if heard { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+        if heard {
+            pause = FIRST_PAUSE;
+        }
         // A change of the controller ends the pause.
         let other = shared.until(|shared| (shared.controller().as_ref() != Some(&known)).then_some(()));
         let _ = shared.runtime.timeout(pause, other).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 

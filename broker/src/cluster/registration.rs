@@ -109,12 +109,13 @@ async fn attempt(shared: &Shared, client: &Client) -> Result<Attempt, Membership
         Ok(reply) => reply.value.map(|stat| stat.version),
         Err(error) => return Err(MembershipError::refused(counter)(error)),
     };
-    let Some(version) = version else {
-        return match insist(runtime, || client.create(&NewNode::persistent(&counter))).await {
-            Ok(_) => Ok(Attempt::Again),
-            Err(error) if error.code() == Some(ErrorCode::NodeExists) => Ok(Attempt::Again),
-            Err(error) => Err(MembershipError::refused(counter)(error)),
-        };
+    let version = match version {
+        Some(version) => version,
+        None => match insist(runtime, || client.create(&NewNode::persistent(&counter))).await {
+            Ok(_) => 0,
+            Err(error) if error.code() == Some(ErrorCode::NodeExists) => return Ok(Attempt::Again),
+            Err(error) => return Err(MembershipError::refused(counter)(error)),
+        },
     };
     let unclean = shared.unclean();
     let image = BrokerImage {

@@ -38,6 +38,8 @@ pub(super) async fn insist<T: Unpin + 'static>(
 fn config(shared: &Shared) -> Result<ClientConfig, MembershipError> {
     let settings = &shared.settings;
     let mut config = ClientConfig::new(&settings.connect, settings.session_timeout_ms)?;
+    // A coordinator that is just starting is there in a moment.
+    config.backoff_min_ms = 10;
     config.backoff_max_ms = 250;
     Ok(config)
 }
@@ -108,9 +110,18 @@ pub(super) async fn prepare(
     if insist(runtime, || client.exists("/")).await.map_err(MembershipError::refused("/"))?.value.is_none() {
         create_chroot(shared).await?;
     }
-    let found: Vec<_> = layout::PERSISTENT_PATHS.iter().map(|path| (path, client.exists(path))).collect();
+    let found: Vec<_> = layout::PERSISTENT_PATHS.iter().map(|path| (*path, client.exists(path))).collect();
+    let mut missing = Vec::new();
     for (path, found) in found {
         if !matches!(found.await, Ok(reply) if reply.value.is_some()) {
+            missing.push(path);
+        }
+    }
+    // All at once: they are created in the order in which they are asked for, parents first.
+    let created: Vec<_> =
+        missing.into_iter().map(|path| (path, client.create(&NewNode::persistent(path)))).collect();
+    for (path, created) in created {
+        if created.await.is_err() {
             create(runtime, client, path, None).await?;
         }
     }

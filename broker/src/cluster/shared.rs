@@ -194,7 +194,7 @@ impl Shared {
         if let Some(registration) = self.change(|values| values.registration.take()) {
             let broker_epoch = registration.broker_epoch;
             self.observers.tell(|| Observation::Unregistered { broker_epoch });
-            tracing::warn!(broker = %self.broker_id(), %broker_epoch, "not registered any more");
+            tracing::info!(broker = %self.broker_id(), %broker_epoch, "not registered any more");
         }
     }
 
