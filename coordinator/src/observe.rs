@@ -116,6 +116,8 @@ pub enum Observation<'a> {
         command: Option<&'a Command>,
         /// 0, or the error's number that the client is told.
         error: i32,
+        /// Whether it changed a node. A multi of which an operation failed changed none, although its own error is 0.
+        changed: bool,
         /// The digest afterwards.
         digest: Digest,
     },

@@ -67,6 +67,7 @@ impl Member {
             term: Term(entry.term),
             command: command.as_ref(),
             error: applied.error,
+            changed: !applied.events.is_empty(),
             digest: self.state.digest(),
         });
         for event in &applied.events {

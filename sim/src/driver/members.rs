@@ -196,7 +196,7 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
 }
 
 fn trace_applied(world: &World, node: NodeId, observation: &Observation<'_>) {
-    let Observation::Applied { zxid, term, command, error, digest } = observation else { return };
+    let Observation::Applied { zxid, term, command, error, digest, .. } = observation else { return };
     let fields = [
         ("zxid", zxid.0 as u64),
         ("term", term.0),

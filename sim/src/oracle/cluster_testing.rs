@@ -508,6 +508,7 @@ impl Cluster {
             term: Term(1),
             command: Some(&Command { origin: None, time_ms: 0, action }),
             error: 0,
+            changed: true,
             digest: Digest::default(),
         });
     }

@@ -58,7 +58,8 @@ pub(super) fn on_confirmed(
         return;
     };
     if state.leader_epoch == leading.epoch {
-        judge.demand(Invariant::I34, state.isr == isr, || {
+        let same = state.isr.len() == isr.len() && isr.iter().all(|member| state.isr.contains(member));
+        judge.demand(Invariant::I34, same, || {
             format!("in state {version} {:?} are in sync, the leader applies {isr:?}", state.isr)
         });
     }

@@ -101,14 +101,18 @@ pub(super) struct Truth {
 impl Truth {
     /// A member applied something: what that did, where nobody has told of it before.
     pub fn on_member(&mut self, now_ns: u64, observation: &MemberObservation<'_>) -> Vec<Change> {
-        let MemberObservation::Applied { zxid, command, error, .. } = observation else { return Vec::new() };
+        let MemberObservation::Applied { zxid, command, changed, .. } = observation else {
+            return Vec::new();
+        };
         self.fed = true;
         if zxid.0 <= self.last_zxid {
             return Vec::new();
         }
         self.last_zxid = zxid.0;
         match command {
-            Some(command) if *error == 0 => self.apply(now_ns, zxid.0, command),
+            Some(command) if *changed || !matches!(command.action, Action::Write { .. }) => {
+                self.apply(now_ns, zxid.0, command)
+            }
             _ => Vec::new(),
         }
     }
@@ -190,7 +194,10 @@ impl Truth {
                 return changes.push(Change::Unreadable { text: format!("{path} holds {data:?}") });
             };
             (self.controller_epoch, self.controller_epoch_version) = (epoch, version);
-            changes.push(Change::ControllerEpoch { epoch });
+            // The node is made before there was any controller.
+            if version > 0 {
+                changes.push(Change::ControllerEpoch { epoch });
+            }
         } else if path == layout::CONTROLLER {
             match layout::decode_controller(&data) {
                 Ok(broker) => self.controller = u32::try_from(broker.0).ok(),

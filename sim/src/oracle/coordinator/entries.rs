@@ -182,6 +182,7 @@ mod tests {
                 term,
                 command: None,
                 error: 0,
+                changed: false,
                 digest: Digest { tree: 99, ..digest },
             },
         );

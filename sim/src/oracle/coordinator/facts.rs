@@ -47,7 +47,7 @@ impl State {
             Observation::Promised { to, term, promise } => {
                 consensus.on_promise(judge, node, (to.0, term.0), *promise);
             }
-            Observation::Applied { zxid, term, command, error, digest } => {
+            Observation::Applied { zxid, term, command, error, digest, .. } => {
                 let content = content_of(*command);
                 let (zxid, term, error, digest) = (zxid.0, term.0, *error, *digest);
                 let fact = AppliedFact { zxid, term, command: content, error, digest };

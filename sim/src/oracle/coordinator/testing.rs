@@ -283,7 +283,14 @@ impl Run {
         let term = Term(self.term.get());
         self.tell(
             node,
-            Observation::Applied { zxid: Zxid(zxid), term, command, error, digest: digest(zxid) },
+            Observation::Applied {
+                zxid: Zxid(zxid),
+                term,
+                command,
+                error,
+                changed: error == 0,
+                digest: digest(zxid),
+            },
         );
     }
 
