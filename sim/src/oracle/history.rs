@@ -251,7 +251,7 @@ impl State {
         i06::on_confirmed(judge, contract, partition, &batch, base);
         i26::on_confirmed(judge, partition, &batch, base);
         if batch.sequence.is_some() {
-            in_order(judge, lineage.log.topic_id, base);
+            in_order(judge, partition.topic_id, base);
         }
         for index in 0..batch.count {
             let record = RecordId { client: id.client, counter: id.first + u64::from(index) };
