@@ -285,9 +285,13 @@ impl LogDirectories {
                 }),
             };
         }
-        let index = self.entries().get(partition).map(|entry| entry.directory);
-        let index = index.unwrap_or_else(|| self.emptiest());
+        let known = self.entries().get(partition).map(|entry| entry.directory);
+        let index = known.unwrap_or_else(|| self.emptiest());
         let directory = &self.directories[index];
+        if known.is_none() {
+            // The process that removed one of the same name may have ended in the middle of it.
+            directory.forget(partition).await?;
+        }
         let opening = Opening {
             clean: directory.clean,
             recovery_point: directory.durable.recovery_points.get(partition).unwrap_or(Offset::ZERO),
@@ -355,15 +359,7 @@ impl LogDirectories {
         }
         files.sync_dir(&directory.path).await.map_err(LogError::io(&directory.path, "syncing"))?;
         self.entries().remove(partition);
-        // A topic of the same name must not inherit them.
-        for checkpoint in
-            [&directory.durable.recovery_points, &directory.durable.log_starts, &directory.high_watermarks]
-        {
-            let forget = |offsets: &mut Offsets| {
-                offsets.remove(partition);
-            };
-            checkpoint.change(forget).await?;
-        }
+        directory.forget(partition).await?;
         let delay_ms = log.map_or(0, |log| log.config().file_delete_delay_ms);
         self.remove_later(to, Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
         Ok(())
@@ -490,6 +486,18 @@ impl std::fmt::Debug for LogDirectories {
 }
 
 impl Directory {
+    /// Forgets the offsets noted for a partition: a topic of the same name must not inherit them (I16).
+    async fn forget(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        let all = [&self.durable.recovery_points, &self.durable.log_starts, &self.high_watermarks];
+        for checkpoint in all.into_iter().filter(|checkpoint| checkpoint.get(partition).is_some()) {
+            let forget = |offsets: &mut Offsets| {
+                offsets.remove(partition);
+            };
+            checkpoint.change(forget).await?;
+        }
+        Ok(())
+    }
+
     async fn open(runtime: &Runtime, path: &Path) -> Result<Directory, LogError> {
         let files = runtime.fs();
         create_durably(files, path).await.map_err(LogError::io(path, "creating"))?;
