@@ -125,8 +125,8 @@ struct Directory {
     path: PathBuf,
     /// Whether its last stop was clean.
     clean: bool,
-    /// The registration under which its last stop was clean, [`BrokerEpoch::NONE`] where nothing vouches for one.
-    clean_epoch: BrokerEpoch,
+    /// Whether something vouches for every record that was ever acknowledged out of it.
+    lost_nothing: bool,
     durable: Arc<DurableOffsets>,
     high_watermarks: Checkpoint,
     meta: Option<MetaProperties>,
@@ -190,9 +190,21 @@ impl LogDirectories {
     }
 
     /// Whether records that this broker had acknowledged may be missing (KIP-966): some directory was not stopped
-    /// cleanly, or under a registration that the controller never saw, or is new and may stand for a lost one.
+    /// cleanly, or under a registration that the controller never saw, or is new and may stand for a lost one. A process
+    /// that was killed lost nothing as long as its machine goes on.
     pub fn is_unclean(&self) -> bool {
-        self.directories.iter().any(|directory| directory.clean_epoch == BrokerEpoch::NONE)
+        !self.directories.iter().all(|directory| directory.lost_nothing)
+    }
+
+    /// Notes that the controller knows of this process: from now on its death alone is no reason to doubt the logs.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub async fn note_known(&self) -> Result<(), LogError> {
+        for directory in &self.directories {
+            clean_marker::note_boot(&self.context.runtime, &directory.path).await?;
+        }
+        Ok(())
     }
 
     /// Says which registration the marker of a clean stop is to name: one that the controller has seen, or
@@ -510,11 +522,12 @@ impl Directory {
         let high_watermarks = Checkpoint::read(runtime, path, checkpoint::HIGH_WATERMARKS).await?;
         let marker = clean_marker::take(files, path).await?;
         // A new directory may stand in for one that was lost.
-        let vouched = marker.filter(|_| meta.is_some());
+        let vouched = marker.is_some_and(|epoch| epoch != BrokerEpoch::NONE)
+            || clean_marker::served_in_this_boot(runtime, path).await?;
         Ok(Directory {
             path: path.into(),
             clean: marker.is_some(),
-            clean_epoch: vouched.unwrap_or(BrokerEpoch::NONE),
+            lost_nothing: vouched && meta.is_some(),
             durable: Arc::new(DurableOffsets { recovery_points, log_starts }),
             high_watermarks,
             meta,
