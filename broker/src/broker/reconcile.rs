@@ -73,19 +73,21 @@ impl Broker {
     /// Topics that are gone, or whose name another topic has now, go before anything is opened under their names.
     async fn remove_gone(&self, old: &Topics, image: &MetadataImage) {
         for topic in old.iter().filter(|topic| image.topic_by_id(topic.id).is_none()) {
-            for partition in topic.here() {
-                self.remove_replica(partition).await;
-            }
+            self.remove_replicas(topic.here()).await;
             self.observers.tell(|| Observation::TopicDeleted { topic: &topic.name, topic_id: topic.id });
         }
     }
 
-    async fn remove_replica(&self, partition: &Partition) {
-        let name = partition.name();
-        self.replication.forget((partition.topic_id(), name.partition));
-        partition.remove().await;
-        if let Err(error) = self.directories.delete_log(name).await {
-            tracing::error!(partition = %name, %error, "the log of a removed replica stays on disk");
+    async fn remove_replicas(&self, partitions: impl Iterator<Item = &Arc<Partition>>) {
+        let mut names = Vec::new();
+        for partition in partitions {
+            let name = partition.name();
+            self.replication.forget((partition.topic_id(), name.partition));
+            partition.remove().await;
+            names.push(name.clone());
+        }
+        if let Err(error) = self.directories.delete_logs(&names).await {
+            tracing::error!(partitions = names.len(), %error, "logs of removed replicas stay on disk");
         }
     }
 
@@ -150,7 +152,7 @@ impl Broker {
         if !wanted.state.replicas.contains(&self.config.broker_id) {
             if let Some(partition) = here {
                 tracing::info!(partition = %wanted.name, "this broker holds it no longer; its log is removed");
-                self.remove_replica(partition).await;
+                self.remove_replicas(std::iter::once(partition)).await;
             }
             return Replica::Elsewhere;
         }
