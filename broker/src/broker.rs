@@ -136,6 +136,11 @@ impl Broker {
         &self.outbox
     }
 
+    /// What is fetched from whom.
+    pub(crate) fn replication(&self) -> &Replication {
+        &self.replication
+    }
+
     /// The log directories.
     pub fn directories(&self) -> &LogDirectories {
         &self.directories

@@ -88,12 +88,14 @@ impl Running {
         directories.identify(config.broker_id, &cluster_id).await?;
         let cluster: Arc<dyn Cluster> = membership.clone();
         let broker = Broker::start(runtime, config, advertised, observers, cluster, directories).await;
-        let jobs = jobs::start(&broker);
+        let mut jobs = jobs::start(&broker);
         let serving = server.serve(&broker);
         membership.begin(reconcile(&broker)).await?;
         if !membership.wait_until_known(KNOWN_PATIENCE).await {
             tracing::warn!("no controller knows this broker yet");
         }
+        let (known, of) = (membership.clone(), broker.clone());
+        jobs.push(broker.runtime().spawn("boot id", note_known(known, of)));
         for (listener, address) in broker.config().listeners.iter().zip(&addresses) {
             tracing::info!(%address, listener = %listener.name, broker = %broker.config().broker_id, "listening");
         }
@@ -159,6 +161,15 @@ pub async fn run(
         biased;
         () = stop => running.stop().await,
         failed = running.failed() => failed,
+    }
+}
+
+/// Once the controller knows of this process, and has drawn its conclusions from how the last one ended, this one's end
+/// alone is no reason to doubt the logs.
+async fn note_known(membership: Arc<Membership>, broker: Arc<Broker>) {
+    while !membership.wait_until_known(KNOWN_PATIENCE).await {}
+    if let Err(error) = broker.directories().note_known().await {
+        tracing::warn!(%error, "should this process be killed, the next one counts as uncleanly stopped");
     }
 }
 

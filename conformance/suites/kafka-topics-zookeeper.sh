@@ -34,7 +34,7 @@ same_table() {
     diff <(grep '^	Topic: ' "$told_file") "$told_file.sillon"
 }
 served() { seq 1000 | timeout 60 kcat -b "$bootstrap" -P -t "$topic" -X acks=all -q && [ "$(timeout 60 kcat -b "$bootstrap" -C -t "$topic" -o beginning -e -q | wc -l)" = 1000 ]; }
-the_other_way() { sillon topics create "$topic-b" --partitions 3 --replication-factor 3 --config cleanup.policy=compact && within 30 described "$topic-b" 3 && told 'Configs: .*cleanup.policy=compact'; }
+the_other_way() { sillon topics create "$topic-b" --partitions 3 --replication-factor 3 --config max.message.bytes=2000000 && within 30 described "$topic-b" 3 && told 'Configs: .*max.message.bytes=2000000'; }
 has_partitions() { [ "$(sillon topics describe "$topic" | grep -c 'Partition: ')" = "$1" ]; }
 add_partitions() { topics --alter --topic "$topic" --partitions 5 && within 30 has_partitions 5 && within 30 described "$topic" 5; }
 is_gone() { ! sillon topics list | grep -qx "$1"; }

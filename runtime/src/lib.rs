@@ -50,6 +50,9 @@ pub trait Backend: Send + Sync + 'static {
     fn connect<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<BoxStream>>;
     /// The node's files.
     fn fs(&self) -> &dyn FileSystem;
+    /// Names the present run of the machine's operating system: what was written in the same run, by whatever process, is
+    /// in the page cache still. None where the world cannot tell.
+    fn boot_id(&self) -> Option<u128>;
 }
 
 /// The handle through which product code reaches its world. Clone it freely.
@@ -81,6 +84,12 @@ impl Runtime {
     /// The node's files.
     pub fn fs(&self) -> &dyn FileSystem {
         self.0.fs()
+    }
+
+    /// Names the present run of the machine's operating system: what was written in the same run, by whatever process, is
+    /// in the page cache still. None where the world cannot tell.
+    pub fn boot_id(&self) -> Option<u128> {
+        self.0.boot_id()
     }
 
     /// Waits until the monotonic clock has reached `deadline`.

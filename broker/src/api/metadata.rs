@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     broker::Broker,
-    metadata::{TopicImage, names},
+    metadata::{MetadataPosition, TopicImage, names},
     server::dispatch::Client,
     types::TopicId,
 };
@@ -20,10 +20,12 @@ use sillon_protocol::{
         MetadataResponseTopic,
     },
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 /// Version from which an unknown topic that was asked for by id has no name; before it has an empty one.
 const FIRST_VERSION_WITH_NULL_NAMES: i16 = 12;
+/// How long a client that asks again waits for what other connections, broken in the same instant, have to tell.
+const MOMENT: Duration = Duration::from_millis(5);
 /// Version from which a client knows LISTENER_NOT_FOUND.
 const FIRST_VERSION_WITH_LISTENER_ERROR: i16 = 6;
 
@@ -33,12 +35,28 @@ pub(crate) async fn handle(
     version: i16,
     request: MetadataRequest,
 ) -> MetadataResponse {
+    if client.knows_metadata.swap(true, Ordering::Relaxed) {
+        expect_news(broker).await;
+    }
     let mut refusals = BTreeMap::new();
     if request.allow_auto_topic_creation && broker.config().auto_create_topics {
         refusals =
             create_missing(&mut Admin::of(broker), request.topics.as_deref().unwrap_or_default()).await;
     }
     answer(&View::of(broker, client), version, request, &refusals)
+}
+
+/// A client whose leader is gone asks in the same instant, and some ask but once: it is told who leads now, where that is
+/// known in a moment.
+async fn expect_news(broker: &Broker) {
+    let runtime = broker.runtime();
+    runtime.sleep(MOMENT).await;
+    loop {
+        let (image, now) = (broker.image(), runtime.now());
+        let Some(until) = broker.replication().suspicion(&image, now) else { return };
+        let next = MetadataPosition { version: image.position.version.saturating_add(1), ..image.position };
+        broker.cluster().wait_for(next, until.saturating_since(now)).await;
+    }
 }
 
 /// Creates topics that are asked for by name and do not exist. Gives the codes for those that could not be.

@@ -11,8 +11,8 @@ use crate::{
     metadata::BrokerImage,
     types::{BrokerId, TopicId, Uuid},
 };
-use sillon_coordinator::client::{Client, ClientError, DataAndStat, Pending, Watch};
-use sillon_protocol::zookeeper::ErrorCode;
+use sillon_coordinator::client::{Client, ClientError, DataAndStat, Notice, Pending, PersistentWatch, Watch};
+use sillon_protocol::zookeeper::{AddWatchMode, ErrorCode, EventType};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// So many reads are on their way at a time.
@@ -22,7 +22,48 @@ const AT_A_TIME: usize = 1000;
 pub(super) struct Watches {
     pub(super) brokers: Watch,
     pub(super) topics: Watch,
+    pub(super) written: Written,
     pub(super) deletions: Watch,
+}
+
+/// A watch for writes to topics' own nodes: Kafka's tools with `--zookeeper` add partitions there.
+pub(super) struct Written {
+    /// None where the coordinator has no watches that stay: then such partitions are found by the next controller.
+    watch: Option<PersistentWatch>,
+}
+
+impl Written {
+    async fn set(shared: &Shared, client: &Client) -> Result<Written, ClientError> {
+        let set = || client.add_watch(layout::TOPICS, AddWatchMode::PersistentRecursive);
+        match insist(&shared.runtime, set).await {
+            Ok(reply) => Ok(Written { watch: Some(reply.value) }),
+            Err(error) if error.code().is_some() => {
+                tracing::debug!(%error, "writes to topics' nodes are not watched");
+                Ok(Written { watch: None })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The topic whose node is written to next; none where it may have been any. Nothing is lost when this is cancelled.
+    pub(super) async fn next(&mut self) -> Option<String> {
+        let Some(watch) = &mut self.watch else { return std::future::pending().await };
+        loop {
+            match watch.next().await {
+                Ok(Notice::Gap) => return None,
+                Ok(Notice::Changed(event)) if event.event_type == EventType::NodeDataChanged => {
+                    let name =
+                        event.path.strip_prefix(layout::TOPICS).and_then(|rest| rest.strip_prefix('/'));
+                    if let Some(name) = name.filter(|name| !name.contains('/')) {
+                        return Some(name.to_owned());
+                    }
+                }
+                Ok(Notice::Changed(_)) => {}
+                // The session is over, and with it the term.
+                Err(_) => return std::future::pending().await,
+            }
+        }
+    }
 }
 
 /// Reads for one session, which remember the last transaction that an answer has seen.
@@ -145,6 +186,17 @@ impl<'a> Reader<'a> {
         self.names_watched(layout::DELETE_TOPICS).await
     }
 
+    /// The versions of these topics' nodes, as far as they exist.
+    pub(super) async fn topic_versions(
+        &mut self,
+        names: &[String],
+    ) -> Result<Vec<(String, i32)>, ClientError> {
+        let topics = paths(layout::TOPICS, names);
+        let found = self.many(&topics, |client, path| client.exists(path)).await?;
+        let found = names.iter().zip(found).filter_map(|(name, stat)| Some((name.clone(), stat??.version)));
+        Ok(found.collect())
+    }
+
     /// The topics of these names, as far as they exist.
     pub(super) async fn topics(&mut self, names: &[String]) -> Result<Vec<LoadedTopic>, ClientError> {
         let mut nodes = self.topic_nodes(names).await?;
@@ -180,6 +232,7 @@ pub(super) async fn everything(
     term: Term,
 ) -> Result<(LoadedState, Watches), ElectionError> {
     let mut reader = Reader::new(shared, client, term);
+    let written = Written::set(shared, client).await?;
     let (mut nodes, brokers) = reader.broker_nodes().await?;
     let (names, topics) = reader.topic_names().await?;
     let (deletions_asked, deletions) = reader.deletions().await?;
@@ -190,5 +243,5 @@ pub(super) async fn everything(
         nodes.extend(reader.nodes(&below).await?);
     }
     nodes.extend(reader.nodes(&[layout::CLUSTER_ID.to_owned()]).await?);
-    Ok((reader.assemble(nodes), Watches { brokers, topics, deletions }))
+    Ok((reader.assemble(nodes), Watches { brokers, topics, written, deletions }))
 }

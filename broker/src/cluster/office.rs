@@ -219,6 +219,8 @@ enum Task {
     Submitted(Submitted),
     Brokers,
     Topics,
+    /// Somebody wrote to this topic's node, or to any; most often it was the controller itself.
+    TopicWritten(Option<String>),
     Deletions,
     Dial,
     Suspect(BrokerId),
@@ -238,7 +240,8 @@ impl Work<'_> {
         let runtime = self.shared.runtime.clone();
         let interval = self.shared.settings.balance_interval;
         let mut next_balance = interval.map(|interval| runtime.now() + interval);
-        let mut next_dial = runtime.now() + SILENCE;
+        // Where the controller before is gone, so is a broker: it is found out at once.
+        let mut next_dial = runtime.now();
         self.do_chores().await?;
         loop {
             let balance = async {
@@ -252,6 +255,7 @@ impl Work<'_> {
                 Some(suspect) = self.suspects.recv() => Task::Suspect(suspect),
                 _ = self.watches.brokers.changed() => Task::Brokers,
                 _ = self.watches.topics.changed() => Task::Topics,
+                name = self.watches.written.next() => Task::TopicWritten(name),
                 _ = self.watches.deletions.changed() => Task::Deletions,
                 submitted = self.submitted.recv() => Task::Submitted(submitted.ok_or(Doubt::Closed)?),
                 () = runtime.sleep_until(next_dial) => Task::Dial,
@@ -298,6 +302,16 @@ impl Work<'_> {
                     return Ok(());
                 }
                 Command::TopicsFound(reader.topics(&unknown).await?)
+            }
+            Task::TopicWritten(name) => {
+                let names = name.map_or_else(|| self.core.topic_names(), |name| vec![name]);
+                let versions = reader.topic_versions(&names).await?;
+                let newer = versions.into_iter().filter(|(name, version)| self.core.is_newer(name, *version));
+                let newer: Vec<String> = newer.map(|(name, _)| name).collect();
+                if newer.is_empty() {
+                    return Ok(());
+                }
+                Command::TopicsFound(reader.topics(&newer).await?)
             }
             Task::Deletions => {
                 let (names, watch) = reader.deletions().await?;

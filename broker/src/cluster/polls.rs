@@ -61,7 +61,8 @@ impl Polls {
         let began = self.began;
         act(self.ears().entry(broker).or_insert(Ear {
             open: 0,
-            silent_since: began,
+            // Who has not polled this controller yet is dialled without waiting for the silence to grow long.
+            silent_since: Monotonic(began.0.saturating_sub(SILENCE.as_nanos() as u64)),
             next_dial: began,
             pause: DIAL_PAUSE,
             dialling: false,

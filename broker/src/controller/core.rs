@@ -181,6 +181,16 @@ impl Controller {
         self.image.position.controller_epoch
     }
 
+    /// The topics that it knows, whatever state they are in.
+    pub fn topic_names(&self) -> Vec<String> {
+        self.records.keys().map(|name| name.to_string()).collect()
+    }
+
+    /// Whether the node of a topic that it knows has a later version than it knows of: somebody else wrote to it.
+    pub fn is_newer(&self, name: &str, version: i32) -> bool {
+        self.records.get(name).is_some_and(|record| version > record.node.1)
+    }
+
     pub(super) fn leads(&self) -> &Leads {
         &self.leads
     }

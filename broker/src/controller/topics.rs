@@ -124,14 +124,21 @@ impl Controller {
         placement::place(brokers, usize::try_from(partitions).expect("checked above"), factor, start)
     }
 
+    /// Topics that somebody else wrote: those that are new get what they lack, and those that have grown their new partitions.
     pub(super) fn topics_found(&self, topics: &[LoadedTopic]) -> Plan {
         let mut draft = Draft::new(self);
         for topic in topics {
-            let is_known = self.record(&topic.name).is_some() || self.deletions.contains(&topic.name);
-            if is_known || !load::is_sound(topic) {
+            if self.deletions.contains(&topic.name) || !load::is_sound(topic) {
                 continue;
             }
-            if !self.finish_topic(&mut draft, topic.clone()) {
+            let topic = match self.record(&topic.name) {
+                Some(record) => match grown(record, topic) {
+                    Some(grown) => grown,
+                    None => continue,
+                },
+                None => topic.clone(),
+            };
+            if !self.finish_topic(&mut draft, topic) {
                 return draft.finish(Outcome::Done, true);
             }
         }
@@ -236,6 +243,21 @@ impl Controller {
         let topic = Arc::new(TopicImage { id, partitions, configs });
         Some(MetadataDelta::Topic { name: record.name.clone(), topic })
     }
+}
+
+/// The topic as it is known, with the partitions that somebody has added to its node since. None where that is not what
+/// has happened to it: partitions that exist are moved by reassignment only.
+fn grown(record: &LoadedTopic, found: &LoadedTopic) -> Option<LoadedTopic> {
+    let (known, seen) = (&record.node.0, &found.node.0);
+    let is_newer = found.node.1 > record.node.1 && seen.id.is_none_or(|id| known.id == Some(id));
+    let has_all = known.replicas.iter().all(|(index, replicas)| seen.replicas.get(index) == Some(replicas));
+    if !is_newer || !has_all || seen.replicas.len() == known.replicas.len() {
+        return None;
+    }
+    let mut grown = record.clone();
+    grown.node.0.replicas.clone_from(&seen.replicas);
+    grown.node.1 = found.node.1;
+    Some(grown)
 }
 
 /// A partition that nobody has written to: each replica that is there is in sync, and the first of them leads. Where none

@@ -1,14 +1,21 @@
-//! The marker of a clean stop beside the logs, with the registration under which the broker stopped (KIP-966). Owns its
-//! file; never decides what follows from it.
+//! What vouches for the logs at the next start: the marker of a clean stop, with the registration under which the broker
+//! stopped (KIP-966), and the run of the operating system in which it served. Owns both files; never decides what follows
+//! from them.
+//!
+//! A process that is killed loses nothing that it had written, for the page cache outlives it. Only when the machine itself
+//! went down is there a doubt: then the boot id is another one.
 
 use super::{LogError, checkpoint};
 use crate::types::BrokerEpoch;
 use serde::{Deserialize, Serialize};
-use sillon_runtime::FileSystem;
+use sillon_runtime::{FileSystem, Runtime};
 use std::{io, path::Path};
 
 /// The file's name.
 pub(super) const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
+
+/// The file with the boot id.
+const BOOT_ID: &str = "boot-id";
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,6 +49,26 @@ pub(super) async fn take(files: &dyn FileSystem, directory: &Path) -> Result<Opt
     }
     files.sync_dir(directory).await.map_err(LogError::io(directory, "syncing"))?;
     Ok(Some(decode(&content)))
+}
+
+/// Whether a process that the controller knew served these logs in the present run of the operating system: then nothing
+/// was lost since, however it ended.
+pub(super) async fn served_in_this_boot(runtime: &Runtime, directory: &Path) -> Result<bool, LogError> {
+    let Some(boot_id) = runtime.boot_id() else { return Ok(false) };
+    let content = checkpoint::read(runtime.fs(), &directory.join(BOOT_ID)).await?;
+    Ok(content.is_some_and(|content| content == encode_boot_id(boot_id)))
+}
+
+/// Notes that these logs are served in the present run of the operating system, by a process that the controller knows.
+pub(super) async fn note_boot(runtime: &Runtime, directory: &Path) -> Result<(), LogError> {
+    let Some(boot_id) = runtime.boot_id() else { return Ok(()) };
+    let path = directory.join(BOOT_ID);
+    let content = encode_boot_id(boot_id);
+    runtime.fs().replace(&path, &content).await.map_err(LogError::io(path, "writing"))
+}
+
+fn encode_boot_id(boot_id: u128) -> Vec<u8> {
+    format!("{boot_id:032x}\n").into_bytes()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use super::{
     Log, LogConfig, LogContext, LogError, checkpoint,
     checkpoint::Offsets,
     clean_marker::{self, CLEAN_SHUTDOWN},
+    durable_offsets::{Checkpoint, DurableOffsets},
     meta_properties::{self, META_PROPERTIES, MetaProperties},
     names,
     open::Opening,
@@ -34,99 +35,13 @@ pub struct FoundPartition {
     pub path: PathBuf,
 }
 
-/// A checkpoint file, kept whole in memory: what it says of logs that are not open is never lost (B29).
-struct Checkpoint {
-    runtime: Runtime,
-    path: PathBuf,
-    offsets: Mutex<Offsets>,
-    writing: tokio::sync::Mutex<()>,
-}
-
-impl Checkpoint {
-    /// Reads the file. One that is damaged counts as missing: every use of these offsets is safe without them.
-    async fn read(runtime: &Runtime, directory: &Path, name: &str) -> Result<Checkpoint, LogError> {
-        let path = directory.join(name);
-        let offsets = match checkpoint::read(runtime.fs(), &path).await? {
-            None => Offsets::new(),
-            Some(bytes) => checkpoint::decode_offsets(&bytes).unwrap_or_else(|error| {
-                tracing::warn!(path = %path.display(), %error, "damaged; taken as empty");
-                Offsets::new()
-            }),
-        };
-        Ok(Checkpoint {
-            runtime: runtime.clone(),
-            path,
-            offsets: Mutex::new(offsets),
-            writing: tokio::sync::Mutex::new(()),
-        })
-    }
-
-    fn offsets(&self) -> MutexGuard<'_, Offsets> {
-        self.offsets.lock().expect("nobody panics while holding a checkpoint")
-    }
-
-    fn get(&self, partition: &TopicPartition) -> Option<Offset> {
-        self.offsets().get(partition).copied()
-    }
-
-    /// Changes the offsets, on disk before in memory.
-    async fn change(&self, change: impl FnOnce(&mut Offsets)) -> Result<(), LogError> {
-        let _turn = self.writing.lock().await;
-        let old = self.offsets().clone();
-        let mut new = old.clone();
-        change(&mut new);
-        if new != old {
-            let content = checkpoint::encode_offsets(&new);
-            self.runtime
-                .fs()
-                .replace(&self.path, &content)
-                .await
-                .map_err(LogError::io(&self.path, "writing"))?;
-            *self.offsets() = new;
-        }
-        Ok(())
-    }
-}
-
-/// What the disk says of where a directory's logs begin, and up to where they need no check.
-pub(super) struct DurableOffsets {
-    recovery_points: Checkpoint,
-    log_starts: Checkpoint,
-}
-
-impl DurableOffsets {
-    /// Makes sure that the records before `to` stay removed, whatever happens to their files.
-    pub(super) async fn raise_log_start(
-        &self,
-        partition: &TopicPartition,
-        to: Offset,
-    ) -> Result<(), LogError> {
-        let raise = |offsets: &mut Offsets| {
-            let log_start = offsets.entry(partition.clone()).or_insert(to);
-            *log_start = to.max(*log_start);
-        };
-        self.log_starts.change(raise).await
-    }
-
-    /// Makes sure that the files vouch for nothing past `to`, where the log is about to end.
-    pub(super) async fn lower(&self, partition: &TopicPartition, to: Offset) -> Result<(), LogError> {
-        let lower = |offsets: &mut Offsets| {
-            if let Some(offset) = offsets.get_mut(partition) {
-                *offset = (*offset).min(to);
-            }
-        };
-        self.recovery_points.change(lower).await?;
-        self.log_starts.change(lower).await
-    }
-}
-
 /// One of `log.dirs`.
 struct Directory {
     path: PathBuf,
     /// Whether its last stop was clean.
     clean: bool,
-    /// The registration under which its last stop was clean, [`BrokerEpoch::NONE`] where nothing vouches for one.
-    clean_epoch: BrokerEpoch,
+    /// Whether something vouches for every record that was ever acknowledged out of it.
+    lost_nothing: bool,
     durable: Arc<DurableOffsets>,
     high_watermarks: Checkpoint,
     meta: Option<MetaProperties>,
@@ -144,8 +59,10 @@ pub struct LogDirectories {
     context: LogContext,
     directories: Vec<Directory>,
     entries: Mutex<BTreeMap<TopicPartition, Entry>>,
-    /// One log is opened, or deleted, at a time.
-    changing: tokio::sync::Mutex<()>,
+    /// Logs are opened beside one another; nothing is opened while logs are deleted.
+    changing: tokio::sync::RwLock<()>,
+    /// Partitions whose logs are being opened: each once at a time.
+    opening: Mutex<BTreeMap<TopicPartition, Arc<tokio::sync::Mutex<()>>>>,
     /// The registration that the marker of a clean stop is going to name.
     broker_epoch: Mutex<BrokerEpoch>,
 }
@@ -165,7 +82,7 @@ impl LogDirectories {
         let mut entries = BTreeMap::new();
         for (index, path) in paths.iter().enumerate() {
             let directory = Directory::open(&context.runtime, path).await?;
-            for partition in directory.scan(context.runtime.fs()).await? {
+            for partition in directory.scan(&context.runtime).await? {
                 let entry = Entry { directory: index, log: None };
                 if let Some(first) = entries.insert(partition.clone(), entry) {
                     let first = directories[first.directory].path.clone();
@@ -184,15 +101,28 @@ impl LogDirectories {
             context,
             directories,
             entries,
-            changing: tokio::sync::Mutex::new(()),
+            changing: tokio::sync::RwLock::new(()),
+            opening: Mutex::default(),
             broker_epoch,
         })
     }
 
     /// Whether records that this broker had acknowledged may be missing (KIP-966): some directory was not stopped
-    /// cleanly, or under a registration that the controller never saw, or is new and may stand for a lost one.
+    /// cleanly, or under a registration that the controller never saw, or is new and may stand for a lost one. A process
+    /// that was killed lost nothing as long as its machine goes on.
     pub fn is_unclean(&self) -> bool {
-        self.directories.iter().any(|directory| directory.clean_epoch == BrokerEpoch::NONE)
+        !self.directories.iter().all(|directory| directory.lost_nothing)
+    }
+
+    /// Notes that the controller knows of this process: from now on its death alone is no reason to doubt the logs.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub async fn note_known(&self) -> Result<(), LogError> {
+        for directory in &self.directories {
+            clean_marker::note_boot(&self.context.runtime, &directory.path).await?;
+        }
+        Ok(())
     }
 
     /// Says which registration the marker of a clean stop is to name: one that the controller has seen, or
@@ -274,7 +204,12 @@ impl LogDirectories {
         config: LogConfig,
     ) -> Result<Arc<Log>, LogError> {
         let name = names::partition_directory(partition)?;
-        let _turn = self.changing.lock().await;
+        let _changing = self.changing.read().await;
+        let turn = {
+            let mut opening = self.opening.lock().expect("nobody panics while holding the turns");
+            opening.entry(partition.clone()).or_default().clone()
+        };
+        let _turn = turn.lock().await;
         if let Some(log) = self.log(partition) {
             return match log.topic_id() == topic_id {
                 true => Ok(log),
@@ -285,19 +220,19 @@ impl LogDirectories {
                 }),
             };
         }
-        let known = self.entries().get(partition).map(|entry| entry.directory);
-        let index = known.unwrap_or_else(|| self.emptiest());
+        let (index, is_new) = self.place(partition);
         let directory = &self.directories[index];
-        if known.is_none() {
-            // The process that removed one of the same name may have ended in the middle of it.
-            directory.forget(partition).await?;
+        // The process that removed one of the same name may have ended in the middle of it.
+        if is_new && let Err(error) = directory.forget(partition).await {
+            self.entries().remove(partition);
+            return Err(error);
         }
         let opening = Opening {
             clean: directory.clean,
             recovery_point: directory.durable.recovery_points.get(partition).unwrap_or(Offset::ZERO),
             log_start_offset: directory.durable.log_starts.get(partition).unwrap_or(Offset::ZERO),
         };
-        let log = Log::open_in(
+        let opened = Log::open_in(
             self.context.clone(),
             directory.path.join(name),
             partition.clone(),
@@ -306,16 +241,32 @@ impl LogDirectories {
             opening,
             Some(directory.durable.clone()),
         )
-        .await?;
+        .await;
+        let log = match opened {
+            Ok(log) => log,
+            Err(error) => {
+                if is_new {
+                    self.entries().remove(partition);
+                }
+                return Err(error);
+            }
+        };
         self.entries().insert(partition.clone(), Entry { directory: index, log: Some(log.clone()) });
         Ok(log)
     }
 
-    /// The directory with the fewest logs, the first of those.
-    fn emptiest(&self) -> usize {
-        let entries = self.entries();
-        let count = |index: &usize| entries.values().filter(|entry| entry.directory == *index).count();
-        (0..self.directories.len()).min_by_key(count).expect("there is a directory")
+    /// The directory of a log that is about to be opened, and whether it is new: a new one is counted from now on where
+    /// there are fewest, the first of those.
+    fn place(&self, partition: &TopicPartition) -> (usize, bool) {
+        let mut entries = self.entries();
+        if let Some(entry) = entries.get(partition) {
+            return (entry.directory, false);
+        }
+        let mut counts = vec![0usize; self.directories.len()];
+        entries.values().for_each(|entry| counts[entry.directory] += 1);
+        let directory = (0..counts.len()).min_by_key(|index| counts[*index]).expect("there is a directory");
+        entries.insert(partition.clone(), Entry { directory, log: None });
+        (directory, true)
     }
 
     /// A partition's log, where it is open.
@@ -333,49 +284,76 @@ impl LogDirectories {
         self.directory_of(partition)?.high_watermarks.get(partition)
     }
 
-    /// Removes a partition's log: at once under its name, from the disk after `file.delete.delay.ms`. The log takes
-    /// no appends afterwards. Does nothing where there is no such log.
+    /// Removes partitions' logs: at once under their names, from the disk after `file.delete.delay.ms`. The logs take no
+    /// appends afterwards. Does nothing for a partition that has none.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub async fn delete_logs(&self, partitions: &[TopicPartition]) -> Result<(), LogError> {
+        let _changing = self.changing.write().await;
+        for (index, directory) in self.directories.iter().enumerate() {
+            let is_here = |partition: &&TopicPartition| {
+                self.entries().get(partition).is_some_and(|entry| entry.directory == index)
+            };
+            let here: Vec<&TopicPartition> = partitions.iter().filter(is_here).collect();
+            if !here.is_empty() {
+                self.delete_in(directory, &here).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes logs of one directory, with one sync for all.
+    async fn delete_in(&self, directory: &Directory, partitions: &[&TopicPartition]) -> Result<(), LogError> {
+        let (files, mut renamed) = (self.context.runtime.fs(), Vec::with_capacity(partitions.len()));
+        for partition in partitions {
+            let name = names::partition_directory(partition)?;
+            let log = self.log(partition);
+            if let Some(log) = &log {
+                log.retire().await;
+            }
+            let unique = u128::from(self.context.runtime.random_u64()) << 64
+                | u128::from(self.context.runtime.random_u64());
+            let (from, to) =
+                (directory.path.join(name), directory.path.join(names::deleted_directory(partition, unique)));
+            match files.rename(&from, &to).await {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(LogError::io(from, "renaming")(error));
+                }
+                _ => {}
+            }
+            let delay_ms = log.map_or(0, |log| log.config().file_delete_delay_ms);
+            renamed.push((to, Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0))));
+        }
+        files.sync_dir(&directory.path).await.map_err(LogError::io(&directory.path, "syncing"))?;
+        for partition in partitions {
+            self.entries().remove(partition);
+            self.opening.lock().expect("nobody panics while holding the turns").remove(partition);
+        }
+        // A topic of the same name must not inherit them.
+        for checkpoint in
+            [&directory.durable.recovery_points, &directory.durable.log_starts, &directory.high_watermarks]
+        {
+            let forget = |offsets: &mut Offsets| {
+                for partition in partitions {
+                    offsets.remove(partition);
+                }
+            };
+            checkpoint.change(forget).await?;
+        }
+        for (path, delay) in renamed {
+            remove_later(&self.context.runtime, path, delay);
+        }
+        Ok(())
+    }
+
+    /// [`LogDirectories::delete_logs`] of one partition.
     ///
     /// # Errors
     /// [`LogError::Io`].
     pub async fn delete_log(&self, partition: &TopicPartition) -> Result<(), LogError> {
-        let name = names::partition_directory(partition)?;
-        let _turn = self.changing.lock().await;
-        let Some(directory) = self.directory_of(partition) else { return Ok(()) };
-        let log = self.log(partition);
-        if let Some(log) = &log {
-            log.retire().await;
-        }
-        let unique = u128::from(self.context.runtime.random_u64()) << 64
-            | u128::from(self.context.runtime.random_u64());
-        let (from, to) =
-            (directory.path.join(name), directory.path.join(names::deleted_directory(partition, unique)));
-        let files = self.context.runtime.fs();
-        match files.rename(&from, &to).await {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(LogError::io(from, "renaming")(error));
-            }
-            _ => {}
-        }
-        files.sync_dir(&directory.path).await.map_err(LogError::io(&directory.path, "syncing"))?;
-        self.entries().remove(partition);
-        directory.forget(partition).await?;
-        let delay_ms = log.map_or(0, |log| log.config().file_delete_delay_ms);
-        self.remove_later(to, Duration::from_millis(u64::try_from(delay_ms).unwrap_or(0)));
-        Ok(())
+        self.delete_logs(std::slice::from_ref(partition)).await
     }
-
-    fn remove_later(&self, path: PathBuf, delay: Duration) {
-        let runtime = self.context.runtime.clone();
-        // Where this process ends before, the next one removes it.
-        self.context.runtime.spawn("log-delete", async move {
-            runtime.sleep(delay).await;
-            if let Err(error) = runtime.fs().remove_dir_all(&path).await {
-                tracing::warn!(path = %path.display(), %error, "the log of a deleted partition stays on disk");
-            }
-        });
-    }
-
     /// Writes the recovery points of all open logs, and their start offsets, to the checkpoints.
     ///
     /// # Errors
@@ -442,7 +420,7 @@ impl LogDirectories {
     /// # Errors
     /// [`LogError::Io`]; the next start then checks the logs.
     pub async fn close(&self) -> Result<(), LogError> {
-        let _turn = self.changing.lock().await;
+        let _changing = self.changing.write().await;
         let mut in_doubt = vec![false; self.directories.len()];
         let entries: Vec<_> = {
             let entries = self.entries();
@@ -518,11 +496,12 @@ impl Directory {
         let high_watermarks = Checkpoint::read(runtime, path, checkpoint::HIGH_WATERMARKS).await?;
         let marker = clean_marker::take(files, path).await?;
         // A new directory may stand in for one that was lost.
-        let vouched = marker.filter(|_| meta.is_some());
+        let vouched = marker.is_some_and(|epoch| epoch != BrokerEpoch::NONE)
+            || clean_marker::served_in_this_boot(runtime, path).await?;
         Ok(Directory {
             path: path.into(),
             clean: marker.is_some(),
-            clean_epoch: vouched.unwrap_or(BrokerEpoch::NONE),
+            lost_nothing: vouched && meta.is_some(),
             durable: Arc::new(DurableOffsets { recovery_points, log_starts }),
             high_watermarks,
             meta,
@@ -531,7 +510,8 @@ impl Directory {
     }
 
     /// Finds the partitions, and removes what is left of deleted ones.
-    async fn scan(&self, files: &dyn FileSystem) -> Result<Vec<TopicPartition>, LogError> {
+    async fn scan(&self, runtime: &Runtime) -> Result<Vec<TopicPartition>, LogError> {
+        let files = runtime.fs();
         let mut partitions = Vec::new();
         for entry in files.list(&self.path).await.map_err(LogError::io(&self.path, "listing"))? {
             let path = self.path.join(&entry.name);
@@ -539,7 +519,8 @@ impl Directory {
                 continue;
             }
             if names::is_deleted_directory(&entry.name) {
-                files.remove_dir_all(&path).await.map_err(LogError::io(path, "removing"))?;
+                // There may be thousands: nobody waits for them.
+                remove_later(runtime, path, Duration::ZERO);
             } else if let Some(partition) = names::parse_partition_directory(&entry.name) {
                 partitions.push(partition);
             } else {
@@ -548,6 +529,17 @@ impl Directory {
         }
         Ok(partitions)
     }
+}
+
+/// Removes what is left of a deleted log, after a while. Where this process ends before, the next one removes it.
+fn remove_later(runtime: &Runtime, path: PathBuf, delay: Duration) {
+    let own = runtime.clone();
+    runtime.spawn("log-delete", async move {
+        own.sleep(delay).await;
+        if let Err(error) = own.fs().remove_dir_all(&path).await {
+            tracing::warn!(path = %path.display(), %error, "the log of a deleted partition stays on disk");
+        }
+    });
 }
 
 /// Creates a directory, and those above it that are missing, so that their own names outlast a power failure: without

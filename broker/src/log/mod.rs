@@ -22,6 +22,7 @@ mod checkpoint;
 mod clean_marker;
 mod config;
 mod directories;
+mod durable_offsets;
 pub(crate) mod epoch_cache;
 mod error;
 mod flush;
@@ -66,7 +67,7 @@ use crate::{
     observe::{EpochStart, Observation, Observers, ProducerSummary},
     types::{LeaderEpoch, Offset, TopicId, TopicPartition},
 };
-use directories::DurableOffsets;
+use durable_offsets::DurableOffsets;
 use epoch_cache::EpochCache;
 use producer_state::ProducerStates;
 use segment::Segment;

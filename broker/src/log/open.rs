@@ -2,7 +2,7 @@
 
 use super::{
     Log, LogConfig, LogContext, LogError, View, Writer, checkpoint,
-    directories::DurableOffsets,
+    durable_offsets::DurableOffsets,
     names,
     recovery::{self, Plan},
 };

@@ -186,6 +186,7 @@ impl Fetcher {
                     if self.failures == 0 {
                         tracing::info!(leader = %self.leader, %failure, "cannot fetch; trying again");
                     }
+                    self.suspect(&failure);
                     self.disconnect();
                     let pause = self.pause_length(FIRST_PAUSE * 2u32.pow(self.failures.min(10)));
                     self.failures = self.failures.saturating_add(1);
@@ -197,6 +198,15 @@ impl Fetcher {
 
     fn broker(&self) -> Result<Arc<Broker>, Failure> {
         self.broker.upgrade().ok_or(Failure::Stopped)
+    }
+
+    /// Where the connection broke that had worked until now, the leader may be gone.
+    fn suspect(&self, failure: &Failure) {
+        if let (Failure::Connection(_), 0, Some((address, _)), Some(broker)) =
+            (failure, self.failures, &self.connection, self.broker.upgrade())
+        {
+            broker.replication().suspect(self.leader, address.broker_epoch, self.runtime.now());
+        }
     }
 
     fn disconnect(&mut self) {

@@ -11,6 +11,7 @@
 mod fetcher;
 mod proposals;
 mod session;
+mod suspects;
 pub mod throttle;
 
 #[cfg(test)]
@@ -20,22 +21,27 @@ pub use proposals::Outbox;
 
 use crate::{
     broker::Broker,
+    metadata::MetadataImage,
     partition::Partition,
-    types::{BrokerId, TopicId},
+    types::{BrokerEpoch, BrokerId, TopicId},
 };
 use fetcher::{Assigned, Fetcher};
-use sillon_runtime::{JoinHandle, Tasks};
+use sillon_runtime::{JoinHandle, Monotonic, Tasks};
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
 };
+use suspects::Suspects;
 
 /// A partition, as requests between brokers name it.
 pub type ReplicaKey = (TopicId, i32);
 
 /// What is fetched from whom.
 #[derive(Default)]
-pub struct Replication(Mutex<State>);
+pub struct Replication {
+    state: Mutex<State>,
+    suspects: Suspects,
+}
 
 #[derive(Default)]
 struct State {
@@ -58,7 +64,7 @@ impl Replication {
         let number =
             partition.name().partition.unsigned_abs() as usize % broker.config().replication.fetchers;
         let wanted = leader.map(|leader| (leader, number));
-        let mut state = self.0.lock().expect("no holder panics");
+        let mut state = self.state.lock().expect("no holder panics");
         let state = &mut *state;
         if state.stopped {
             return;
@@ -81,7 +87,7 @@ impl Replication {
 
     /// `key` is not held here any more.
     pub(crate) fn forget(&self, key: ReplicaKey) {
-        let mut state = self.0.lock().expect("no holder panics");
+        let mut state = self.state.lock().expect("no holder panics");
         if let Some(old) = state.assigned.remove(&key)
             && state.fetchers.get(&old).is_some_and(|fetcher| fetcher.assigned.remove(&key))
         {
@@ -89,16 +95,26 @@ impl Replication {
         }
     }
 
+    /// The connection to a leader broke that had worked.
+    fn suspect(&self, leader: BrokerId, broker_epoch: BrokerEpoch, now: Monotonic) {
+        self.suspects.add(leader, broker_epoch, now);
+    }
+
+    /// Until when the metadata is likely to change because a leader is gone; none where nothing is expected.
+    pub(crate) fn suspicion(&self, image: &MetadataImage, now: Monotonic) -> Option<Monotonic> {
+        self.suspects.until(image, now)
+    }
+
     /// Where brokers are reached may have changed.
     pub(crate) fn brokers_changed(&self) {
-        for fetcher in self.0.lock().expect("no holder panics").fetchers.values() {
+        for fetcher in self.state.lock().expect("no holder panics").fetchers.values() {
             fetcher.assigned.nudge();
         }
     }
 
     /// Ends all fetching.
     pub(crate) fn stop(&self) {
-        let mut state = self.0.lock().expect("no holder panics");
+        let mut state = self.state.lock().expect("no holder panics");
         state.stopped = true;
         state.assigned.clear();
         state.fetchers.clear();

@@ -12,7 +12,13 @@ use super::{
 use crate::broker::Broker;
 use bytes::{Buf, Bytes, BytesMut};
 use sillon_runtime::{BoxStream, Monotonic, ReadHalf, Runtime, WriteHalf};
-use std::{future::poll_fn, io, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::poll_fn,
+    io,
+    pin::Pin,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// How much is read at a time at least, so that small requests come several to a system call.
@@ -47,7 +53,7 @@ impl ConnectionError {
 
 /// Serves a connection until either side ends it.
 pub(super) async fn serve(broker: Arc<Broker>, stream: BoxStream) -> Result<(), ConnectionError> {
-    let client = dispatch::Client { local: stream.local_addr() };
+    let client = dispatch::Client { local: stream.local_addr(), knows_metadata: AtomicBool::new(false) };
     let (reader, mut writer) = stream.into_split();
     let limit = broker.config().request_max_bytes;
     let idle = Duration::from_millis(broker.config().connections_max_idle_ms);

@@ -9,7 +9,10 @@ use sillon_protocol::{
     messages::{self, RequestHeader, RequestHeaderError, decode_request_header},
     wire::{DecodeError, Decoder, EncodeError, Message, Request},
 };
-use std::{net::SocketAddr, sync::Arc};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// A request that can only be answered by closing the connection.
 #[derive(Debug, thiserror::Error)]
@@ -38,6 +41,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Client {
     /// The address through which it came.
     pub(crate) local: SocketAddr,
+    /// Whether it has asked for metadata before.
+    pub(crate) knows_metadata: AtomicBool,
 }
 
 /// Whether the end of the connection ends the handling as well. So the controller learns of a broker that is gone, whose

@@ -108,4 +108,10 @@ impl Backend for TokioBackend {
     fn fs(&self) -> &dyn FileSystem {
         &self.fs
     }
+
+    fn boot_id(&self) -> Option<u128> {
+        // A UUID, by Linux; other systems have no such file.
+        let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+        u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
+    }
 }

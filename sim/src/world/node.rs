@@ -43,6 +43,8 @@ pub(super) struct Node {
     pub(super) name: String,
     pub(super) clock: Arc<Clock>,
     pub(super) disk: Arc<Disk>,
+    /// How often the machine was powered up.
+    boots: AtomicU64,
     /// What its CPU time counts for.
     part: AtomicU64,
     /// Which process is alive; 0 for none. Incarnations count from 1.
@@ -58,6 +60,7 @@ impl Node {
             name: name.to_owned(),
             clock: Arc::new(Clock::new(id)),
             disk,
+            boots: AtomicU64::new(0),
             part: AtomicU64::new(Part::Clients as u64),
             live,
             slow_low_ns: AtomicU64::new(0),
@@ -71,6 +74,14 @@ impl Node {
 
     pub(super) fn set_live_incarnation(&self, incarnation: u64) {
         self.live.store(incarnation, Ordering::Relaxed);
+    }
+
+    pub(super) fn boots(&self) -> u64 {
+        self.boots.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_boot(&self) {
+        self.boots.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(super) fn part(&self) -> Part {

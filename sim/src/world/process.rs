@@ -72,6 +72,7 @@ impl World {
             let up_for_ns =
                 self.decisions().draw(Stream::Clock, "monotonic clock at power-up", 0, 100_000_000_000);
             node.clock.power_up(up_for_ns);
+            node.count_boot();
         }
         node.set_live_incarnation(incarnation);
         node.disk.process_started(incarnation);

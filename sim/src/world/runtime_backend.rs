@@ -89,4 +89,8 @@ impl Backend for SimulatedBackend {
     fn fs(&self) -> &dyn FileSystem {
         &self.file_system
     }
+
+    fn boot_id(&self) -> Option<u128> {
+        Some(u128::from(self.node.id.0) << 64 | u128::from(self.node.boots()))
+    }
 }

@@ -188,3 +188,26 @@ fn topics_that_kafkas_tool_writes_get_an_id_and_states() {
     world.do_chores();
     assert_eq!(world.brief("u", 0).0, 2);
 }
+
+#[test]
+fn partitions_that_kafkas_tool_adds_get_states() {
+    let mut world = World::new(2);
+    world.create_on("t", &[&[1, 2]], &[]);
+    let id = world.controller.image().topic("t").unwrap().id;
+    let version = world.controller.record("t").unwrap().node.1;
+    let node = format!(r#"{{"version":3,"topic_id":"{id}","partitions":{{"0":[1,2],"1":[2,1]}}}}"#);
+    world.tree.put("/brokers/topics/t", node.into_bytes());
+    assert!(world.controller.is_newer("t", version + 1) && !world.controller.is_newer("t", version));
+    let found: Vec<LoadedTopic> = world.tree.load(1).topics;
+    world.run(Command::TopicsFound(found.clone())).unwrap();
+    assert_eq!(world.brief("t", 1), (2, vec![2, 1], vec![]));
+    assert_eq!(world.brief("t", 0), (1, vec![1, 2], vec![]));
+    // The same, read before: it means nothing any more.
+    world.run(Command::TopicsFound(found)).unwrap();
+    // Partitions that exist are not moved that way.
+    let mut moved: LoadedTopic = world.tree.load(1).topics.remove(0);
+    moved.node.1 += 1;
+    moved.node.0.replicas.extend([(0, vec![BrokerId(2)]), (2, vec![BrokerId(1)])]);
+    let plan = world.controller.plan(&Command::TopicsFound(vec![moved])).unwrap();
+    assert!(plan.writes.is_empty());
+}

@@ -295,6 +295,10 @@ impl Backend for MemoryBackend {
     fn fs(&self) -> &dyn FileSystem {
         &self.files
     }
+
+    fn boot_id(&self) -> Option<u128> {
+        None
+    }
 }
 
 impl File for MemoryFile {

@@ -21,7 +21,8 @@ use sillon_protocol::{
     messages::{
         AlterPartitionPartitionResponse, AlterPartitionRequest, AlterPartitionResponse,
         AlterPartitionTopicResponse, DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic,
-        ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceTopic,
+        FetchPartition, FetchPartitionResponse, FetchRequest, FetchTopic, ProducePartition,
+        ProducePartitionResponse, ProduceRequest, ProduceTopic, ReplicaState,
     },
     records::{BatchBuilder, Compression, split_batches},
 };
@@ -156,7 +157,7 @@ impl Nodes {
         for id in 1..=count {
             let directory = tempfile::tempdir().unwrap();
             let text = format!(
-                "broker.id={id}\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={}\n{more}",
+                "broker.id={id}\nbroker.rack=rack-{id}\nlisteners=PLAINTEXT://127.0.0.1:0\nlog.dirs={}\n{more}",
                 directory.path().display()
             );
             let config = BrokerConfig::from_properties(&text, "test").unwrap().0;
@@ -166,7 +167,7 @@ impl Nodes {
             let broker = Arc::new(BrokerImage {
                 broker_epoch: BrokerEpoch(100 + i64::from(id)),
                 endpoints: vec![endpoint],
-                rack: None,
+                rack: Some(format!("rack-{id}").into()),
                 unclean: false,
                 registration: 0,
                 shutting_down: false,
@@ -311,6 +312,44 @@ impl Nodes {
 
     pub(super) async fn produce(&self, id: i32, value: &str, acks: i16) -> ProducePartitionResponse {
         self.begin_produce(id, value, acks).await.await.unwrap()
+    }
+
+    /// A consumer's fetch, from a rack, that waits for up to ten seconds: the partition's answer and its records' size.
+    pub(super) async fn fetch(&self, id: i32, offset: i64, rack: &str) -> (FetchPartitionResponse, usize) {
+        let partition =
+            FetchPartition { fetch_offset: offset, partition_max_bytes: 1 << 20, ..Default::default() };
+        let topic = FetchTopic { topic: TOPIC.into(), partitions: vec![partition], ..Default::default() };
+        let request = FetchRequest {
+            max_wait_ms: 10_000,
+            min_bytes: 1,
+            session_epoch: -1,
+            rack_id: rack.into(),
+            topics: vec![topic],
+            ..FetchRequest::default()
+        };
+        let connection = self.connect(id).await;
+        let mut answer = connection.send_version(12, &request, PATIENCE).await.unwrap();
+        let partition = answer.responses.remove(0).partitions.remove(0);
+        let bytes = partition.records.length();
+        (partition, bytes)
+    }
+
+    /// What a leader says to a follower that claims an epoch and holds one record.
+    pub(super) async fn fetch_as_follower(&self, id: i32, replica: i32, epoch: i32) -> ErrorCode {
+        let partition = FetchPartition {
+            fetch_offset: 1,
+            current_leader_epoch: epoch,
+            last_fetched_epoch: 1,
+            log_start_offset: 0,
+            ..FetchPartition::default()
+        };
+        let topic =
+            FetchTopic { topic_id: topic_id().0, partitions: vec![partition], ..FetchTopic::default() };
+        let replica_state = ReplicaState { replica_id: replica, replica_epoch: 100 + i64::from(replica) };
+        let request =
+            FetchRequest { replica_state, session_epoch: -1, topics: vec![topic], ..Default::default() };
+        let mut answer = self.connect(id).await.send(&request).await.unwrap();
+        ErrorCode::from(answer.responses.remove(0).partitions.remove(0).error_code)
     }
 
     /// Deletes records before an offset; gives the low watermark and the code.

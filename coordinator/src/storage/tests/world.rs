@@ -270,6 +270,10 @@ impl Backend for MemoryBackend {
     fn fs(&self) -> &dyn FileSystem {
         &self.files
     }
+
+    fn boot_id(&self) -> Option<u128> {
+        None
+    }
 }
 
 impl MemoryFile {
