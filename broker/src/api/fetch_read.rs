@@ -159,8 +159,12 @@ impl Fetch<'_> {
             outcome.preferred = Some(preferred);
             return Ok(());
         }
-        if self.diverges(partition, wanted, outcome)? {
-            return Ok(());
+        match self.diverges(partition, wanted, outcome) {
+            Ok(false) => {}
+            Ok(true) if partition.is_leader() => return Ok(()),
+            Err(error) if partition.is_leader() => return Err(error),
+            // A follower may only be behind the reader: whether anything was cut, the leader alone can tell.
+            Ok(true) | Err(_) => return Err(ErrorCode::OFFSET_NOT_AVAILABLE),
         }
         let max_bytes = usize::try_from(wanted.max_bytes).unwrap_or(0).min(budget.left);
         // Consumers never see what is not committed (I18).

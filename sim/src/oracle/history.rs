@@ -299,7 +299,7 @@ impl State {
         let position = history.positions.get(&(reader, name.clone())).copied();
         let next = i25::on_read(judge, all_disks, &lineage.log, (purpose, position, fetch_offset), batches);
         if purpose == Purpose::Tail {
-            i24::on_read(judge, lineage, reader, next);
+            i24::on_read(judge, lineage, reader, next, batches);
         }
         let partition = &mut lineage.log;
         for batch in batches {

@@ -1,6 +1,6 @@
 //! I24: where records that a consumer has read are gone, it is told so before it is given others in their place.
 
-use super::{invariant::Invariant, judge::Judge, lineage::Lineage};
+use super::{events::ReadBatch, ghost::GhostBatch, invariant::Invariant, judge::Judge, lineage::Lineage};
 
 /// The log was cut at `common`: each tail reader that was past it has to hear of it.
 pub(super) fn on_cut(lineage: &mut Lineage, common: i64, readers: impl Iterator<Item = (u32, i64)>) {
@@ -11,9 +11,15 @@ pub(super) fn on_cut(lineage: &mut Lineage, common: i64, readers: impl Iterator<
     }
 }
 
-/// A tail reader is given records.
-pub(super) fn on_read(judge: &mut Judge, lineage: &Lineage, reader: u32, next: i64) {
-    if let Some(cut) = lineage.deaf.get(&reader) {
+/// A tail reader is given records. An answer from before the loss may reach it late: it holds nothing but what was lost.
+pub(super) fn on_read(judge: &mut Judge, lineage: &Lineage, reader: u32, next: i64, batches: &[ReadBatch]) {
+    let was_lost = |read: &ReadBatch| {
+        let named = (read.next_offset, read.leader_epoch, read.crc);
+        lineage
+            .log
+            .lost_at(read.base_offset, |batch: &GhostBatch| (batch.next, batch.epoch, batch.crc) == named)
+    };
+    if let Some(cut) = lineage.deaf.get(&reader).filter(|_| !batches.iter().all(was_lost)) {
         judge.demand(Invariant::I24, next <= *cut, || {
             format!("consumer {reader} goes on to {next}; what it had read from {cut} on was lost, and it was not told")
         });

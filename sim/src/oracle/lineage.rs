@@ -217,14 +217,14 @@ mod tests {
         let name = TopicPartition::new("t", 0);
         let mut partitions = BTreeMap::from([(name.clone(), life(2))]);
         let former = Former::from([(name.clone(), vec![life(1)])]);
-        let mut of = |topic_id| life_of(&mut partitions, &former, &name, topic_id);
-        assert!(matches!(of(topic(2)), Life::Current(_)));
-        assert!(
-            matches!(of(TopicId::default()), Life::Current(_)),
-            "a name alone stands for what it names now"
-        );
-        assert!(matches!(of(topic(1)), Life::Over(id) if id == topic(1)));
-        assert!(matches!(of(topic(3)), Life::Unknown));
+        let mut found = |topic_id| match life_of(&mut partitions, &former, &name, topic_id) {
+            Life::Current(lineage) => Some(lineage.log.topic_id),
+            Life::Over(id) => Some(id),
+            Life::Unknown => None,
+        };
+        assert_eq!([2, 1].map(|number| found(topic(number))), [2, 1].map(|number| Some(topic(number))));
+        assert_eq!(found(TopicId::default()), Some(topic(2)), "a name alone stands for what it names now");
+        assert_eq!(found(topic(3)), None);
     }
 
     #[test]
