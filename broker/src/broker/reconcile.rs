@@ -101,6 +101,7 @@ impl Broker {
         let settings = self.leader_settings(&layers, topic);
         let is_reconfigured =
             known.is_none_or(|known| known.log_config != log_config || known.settings != settings);
+        let is_known = self.cluster.is_known_to(image);
         let mut replicas = Vec::with_capacity(topic.partitions.len());
         let numbers: Vec<usize> = (0..topic.partitions.len()).collect();
         for some in numbers.chunks(REPLICAS_AT_A_TIME) {
@@ -117,7 +118,8 @@ impl Broker {
                     _ => None,
                 };
                 let name = TopicPartition { topic: name.clone(), partition: *number as i32 };
-                let wanted = Wanted { name, topic_id: topic.id, state, config: &log_config, settings };
+                let wanted =
+                    Wanted { name, topic_id: topic.id, state, config: &log_config, settings, is_known };
                 self.update_replica(wanted, here).await
             });
             replicas.extend(join_all(updates.collect()).await);
@@ -165,13 +167,26 @@ impl Broker {
                 }
             },
         };
-        self.give_role(&partition, wanted.state, wanted.settings).await;
+        self.give_role(&partition, wanted.state, wanted.settings, wanted.is_known).await;
         Replica::Here(partition)
     }
 
     /// Has a replica lead or follow. Where its log cannot take that in it is offline, and this is repeated once it was
     /// opened again.
-    async fn give_role(&self, partition: &Arc<Partition>, state: &PartitionImage, settings: LeaderSettings) {
+    ///
+    /// Nobody begins to lead before the controller knows this process (`is_known`): in the same epoch the process before
+    /// may have written records that were lost with it. Once it is known, whatever it leads it leads in a new epoch.
+    async fn give_role(
+        &self,
+        partition: &Arc<Partition>,
+        state: &PartitionImage,
+        settings: LeaderSettings,
+        is_known: bool,
+    ) {
+        let leads_already = partition.is_leader() && partition.leader_epoch() == state.leader_epoch;
+        let is_for_another = state.leader == Some(self.config.broker_id) && !is_known && !leads_already;
+        let led_by_nobody = is_for_another.then(|| PartitionImage { leader: None, ..state.clone() });
+        let state = led_by_nobody.as_ref().unwrap_or(state);
         if let Err(error) = partition.follow_metadata(state, settings, self.runtime.now()).await {
             tracing::error!(partition = %partition.name(), %error, "the replica cannot take its role");
         }
@@ -260,7 +275,8 @@ impl Broker {
                 if let Some(topic) = newest.by_id(topic.id).filter(is_same)
                     && let Some(state) = topic.partition_image(index)
                 {
-                    self.give_role(partition, state, topic.settings).await;
+                    let is_known = self.cluster.is_known_to(&self.image());
+                    self.give_role(partition, state, topic.settings, is_known).await;
                 }
             }
         }
@@ -287,6 +303,7 @@ struct Wanted<'a> {
     state: &'a PartitionImage,
     config: &'a LogConfig,
     settings: LeaderSettings,
+    is_known: bool,
 }
 
 fn is_to_be_reopened(partition: &Partition) -> bool {
