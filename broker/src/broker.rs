@@ -44,7 +44,7 @@ pub struct Broker {
     outbox: Arc<Outbox>,
     throttles: Throttles,
     /// Held while replicas are brought in line with the metadata; the image that they are in line with.
-    reconciling: tokio::sync::Mutex<Option<Arc<MetadataImage>>>,
+    reconciling: tokio::sync::Mutex<Option<reconcile::Applied>>,
 }
 
 impl Broker {

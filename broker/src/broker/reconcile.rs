@@ -24,29 +24,48 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 const TOPICS_AT_A_TIME: usize = 16;
 const REPLICAS_AT_A_TIME: usize = 32;
 
+/// What the replicas are in line with.
+pub(super) struct Applied {
+    image: Arc<MetadataImage>,
+    /// Whether the controller knew of this broker's registration, as far as the broker knew of it.
+    counted: bool,
+}
+
+/// What one round of bringing in line goes by.
+#[derive(Clone, Copy)]
+struct Round<'a> {
+    image: &'a MetadataImage,
+    counted: bool,
+    /// Every replica is looked at again, whether or not its state has changed.
+    anew: bool,
+}
+
 impl Broker {
     /// Brings the replicas in line with the newest metadata; tries again what could not be opened before.
     pub(crate) async fn reconcile(&self, least: &MetadataImage) {
         let mut applied = self.reconciling.lock().await;
         let image = self.cluster.image();
         assert!(image.position >= least.position, "metadata never goes back");
-        if applied.as_ref().is_some_and(|applied| image.position < applied.position) {
+        let before = applied.as_ref().map(|applied| applied.image.clone());
+        if before.as_ref().is_some_and(|before| image.position < before.position) {
             return;
         }
         let configs_changed =
-            applied.as_ref().is_none_or(|applied| applied.broker_configs != image.broker_configs);
+            before.as_ref().is_none_or(|before| before.broker_configs != image.broker_configs);
+        let counted = self.is_counted(&image);
+        let anew = configs_changed || applied.as_ref().is_none_or(|applied| applied.counted != counted);
         if configs_changed {
             self.throttles.set(&self.layers(&image), self.runtime.now());
         }
+        let round = Round { image: &image, counted, anew };
         let old = self.topics();
         self.remove_gone(&old, &image).await;
         let mut next = Topics::default();
         let mut changed = Vec::new();
         for (name, topic_image) in &image.topics {
             let known = old.by_name(name).filter(|topic| topic.id == topic_image.id);
-            let as_before = known.filter(|topic| {
-                !configs_changed && topic.is_complete() && Arc::ptr_eq(&topic.image, topic_image)
-            });
+            let as_before =
+                known.filter(|topic| !anew && topic.is_complete() && Arc::ptr_eq(&topic.image, topic_image));
             match as_before {
                 Some(topic) => next.insert(topic.clone()),
                 None => changed.push((name, topic_image, known)),
@@ -54,20 +73,20 @@ impl Broker {
         }
         for some in changed.chunks(TOPICS_AT_A_TIME) {
             let updates =
-                some.iter().map(|(name, topic, known)| self.update_topic(name, topic, &image, *known));
+                some.iter().map(|(name, topic, known)| self.update_topic(name, topic, round, *known));
             let updated = join_all(updates.collect()).await;
             updated.into_iter().for_each(|topic| next.insert(Arc::new(topic)));
         }
         *self.topics.write().expect("no writer panics") = Arc::new(next);
-        if applied.as_ref().is_none_or(|applied| applied.brokers != image.brokers) {
+        if before.as_ref().is_none_or(|before| before.brokers != image.brokers) {
             self.replication.brokers_changed();
         }
         let nothing = MetadataPosition::default();
-        let knew_nothing = applied.as_ref().is_none_or(|applied| applied.position == nothing);
+        let knew_nothing = before.as_ref().is_none_or(|before| before.position == nothing);
         if knew_nothing && image.position > nothing {
             self.remove_strays(&image).await;
         }
-        *applied = Some(image);
+        *applied = Some(Applied { image, counted });
     }
 
     /// Topics that are gone, or whose name another topic has now, go before anything is opened under their names.
@@ -93,10 +112,10 @@ impl Broker {
         &self,
         name: &Arc<str>,
         topic: &Arc<TopicImage>,
-        image: &MetadataImage,
+        round: Round<'_>,
         known: Option<&Arc<Topic>>,
     ) -> Topic {
-        let layers = self.layers(image);
+        let layers = self.layers(round.image);
         let log_config = layers.log_config(&topic.configs);
         let settings = self.leader_settings(&layers, topic);
         let is_reconfigured =
@@ -108,7 +127,7 @@ impl Broker {
                 let state = &topic.partitions[*number];
                 let old = known.and_then(|known| known.replicas.get(*number));
                 let old_state = known.and_then(|known| known.image.partitions.get(*number));
-                let is_settled = !is_reconfigured && old_state == Some(state);
+                let is_settled = !round.anew && !is_reconfigured && old_state == Some(state);
                 if let (true, Some(old @ (Replica::Here(_) | Replica::Elsewhere))) = (is_settled, old) {
                     return old.clone();
                 }
@@ -117,7 +136,8 @@ impl Broker {
                     _ => None,
                 };
                 let name = TopicPartition { topic: name.clone(), partition: *number as i32 };
-                let wanted = Wanted { name, topic_id: topic.id, state, config: &log_config, settings };
+                let (topic_id, config, counted) = (topic.id, &log_config, round.counted);
+                let wanted = Wanted { name, topic_id, state, config, settings, counted };
                 self.update_replica(wanted, here).await
             });
             replicas.extend(join_all(updates.collect()).await);
@@ -165,13 +185,38 @@ impl Broker {
                 }
             },
         };
-        self.give_role(&partition, wanted.state, wanted.settings).await;
+        self.give_role(&partition, wanted.state, wanted.settings, wanted.counted).await;
         Replica::Here(partition)
+    }
+
+    /// Whether the controller has processed this process's registration. What the metadata said of this broker before
+    /// that, it said of an earlier process.
+    fn is_counted(&self, image: &MetadataImage) -> bool {
+        let known = image.brokers.get(&self.config.broker_id);
+        known.is_some_and(|known| known.broker_epoch == self.cluster.broker_epoch())
     }
 
     /// Has a replica lead or follow. Where its log cannot take that in it is offline, and this is repeated once it was
     /// opened again.
-    async fn give_role(&self, partition: &Arc<Partition>, state: &PartitionImage, settings: LeaderSettings) {
+    async fn give_role(
+        &self,
+        partition: &Arc<Partition>,
+        state: &PartitionImage,
+        settings: LeaderSettings,
+        counted: bool,
+    ) {
+        // Who was given the lead before this process registered is another process of this broker: it may have held more.
+        let is_for_another = state.leader == Some(self.config.broker_id)
+            && !(partition.is_leader() && partition.leader_epoch() == state.leader_epoch)
+            && !counted;
+        let nobody_leads;
+        let state = match is_for_another {
+            true => {
+                nobody_leads = PartitionImage { leader: None, ..state.clone() };
+                &nobody_leads
+            }
+            false => state,
+        };
         if let Err(error) = partition.follow_metadata(state, settings, self.runtime.now()).await {
             tracing::error!(partition = %partition.name(), %error, "the replica cannot take its role");
         }
@@ -251,7 +296,8 @@ impl Broker {
                         continue;
                     }
                 }
-                let _reconciling = self.reconciling.lock().await;
+                let applied = self.reconciling.lock().await;
+                let counted = applied.as_ref().is_some_and(|applied| applied.counted);
                 let (newest, index) = (self.topics(), partition.name().partition);
                 // It may have been removed meanwhile, or have another one in its place.
                 let is_same = |topic: &&Arc<Topic>| {
@@ -260,7 +306,7 @@ impl Broker {
                 if let Some(topic) = newest.by_id(topic.id).filter(is_same)
                     && let Some(state) = topic.partition_image(index)
                 {
-                    self.give_role(partition, state, topic.settings).await;
+                    self.give_role(partition, state, topic.settings, counted).await;
                 }
             }
         }
@@ -287,6 +333,7 @@ struct Wanted<'a> {
     state: &'a PartitionImage,
     config: &'a LogConfig,
     settings: LeaderSettings,
+    counted: bool,
 }
 
 fn is_to_be_reopened(partition: &Partition) -> bool {

@@ -13,7 +13,7 @@ use crate::{
     controller::layout,
     metadata::{MetadataImage, MetadataPosition},
     observe::Observation,
-    types::ControllerEpoch,
+    types::{BrokerEpoch, ControllerEpoch},
 };
 use sillon_client::Connection;
 use sillon_coordinator::client::Multi;
@@ -52,14 +52,18 @@ pub(super) struct Following {
 
 /// Brings the broker in line, again and again.
 pub(super) async fn apply(shared: Arc<Shared>, following: Arc<Following>, reconcile: Reconcile) {
-    let mut applied = MetadataPosition::default();
+    let (mut applied, mut epoch) = (MetadataPosition::default(), BrokerEpoch::NONE);
     loop {
         let image = shared
             .until(|shared| {
                 let image = shared.image();
-                (image.position != applied).then_some(image)
+                // An image may tell of a registration that the broker itself has not heard of yet.
+                let registered =
+                    shared.broker_epoch() != epoch && image.position != MetadataPosition::default();
+                (image.position != applied || registered).then_some(image)
             })
             .await;
+        epoch = shared.broker_epoch();
         let snapshot = following.snapshot.swap(false, Ordering::Relaxed);
         applied = image.position;
         reconcile(image).await;

@@ -45,6 +45,8 @@ fn topic_id() -> TopicId {
 struct Truth {
     image: Arc<MetadataImage>,
     heard: BTreeMap<BrokerId, Arc<MetadataImage>>,
+    /// What brokers know of their registrations, where the metadata says otherwise.
+    registered: BTreeMap<BrokerId, BrokerEpoch>,
 }
 
 impl Truth {
@@ -105,7 +107,8 @@ impl Cluster for Membership {
     }
 
     fn broker_epoch(&self) -> BrokerEpoch {
-        BrokerEpoch(100 + i64::from(self.me.0))
+        let known = self.truth.lock().unwrap().registered.get(&self.me).copied();
+        known.unwrap_or(BrokerEpoch(100 + i64::from(self.me.0)))
     }
 
     fn controller(&self) -> Option<Arc<dyn ActiveController>> {
@@ -222,6 +225,13 @@ impl Nodes {
         for replica in replicas {
             self.tell(replica.0).await;
         }
+    }
+
+    /// The broker knows itself to be registered so; where it is not told so, as the metadata says.
+    pub(super) fn register(&self, id: i32, broker_epoch: Option<BrokerEpoch>) {
+        let registered = &mut self.truth.lock().unwrap().registered;
+        registered.remove(&BrokerId(id));
+        registered.extend(broker_epoch.map(|epoch| (BrokerId(id), epoch)));
     }
 
     /// The controller changes the partition's state, in a new leader epoch; nobody hears of it yet.

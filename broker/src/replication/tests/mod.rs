@@ -2,7 +2,7 @@
 
 mod cluster;
 
-use crate::types::{BrokerId, LeaderEpoch, Offset};
+use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset};
 use cluster::{Nodes, TOPIC};
 use sillon_protocol::ErrorCode;
 use sillon_runtime::tokio_backend;
@@ -239,6 +239,30 @@ fn b14_a_follower_that_is_too_far_behind_begins_anew_at_the_start_of_the_leaders
         nodes.until(2, "the whole log", |partition| partition.high_watermark() == Offset(7)).await;
         nodes.until(2, "the leader's start", |follower| follower.log().log_start_offset() == Offset(4)).await;
         assert_eq!(nodes.partition(2).log().log_end_offset(), Offset(7));
+        nodes.stop().await;
+    });
+}
+
+#[test]
+fn what_an_earlier_process_was_given_to_lead_its_successor_does_not() {
+    scenario(|runtime| async move {
+        let nodes = Nodes::start(&runtime, 2, "").await;
+        let refused = ErrorCode::NOT_LEADER_OR_FOLLOWER.code();
+        // The process has registered, and the controller has not looked at that: it may lack what its forerunner had.
+        nodes.register(1, Some(BrokerEpoch(201)));
+        nodes.lead(1, &[1, 2]).await;
+        assert_eq!(nodes.produce(1, "too early", 1).await.error_code, refused);
+        nodes.change(|state| state.partition_epoch.0 += 1);
+        nodes.tell(1).await;
+        assert_eq!(nodes.produce(1, "still too early", 1).await.error_code, refused);
+        // The answer to its registration was late: the metadata speaks of this very process.
+        nodes.register(1, None);
+        nodes.tell(1).await;
+        assert_eq!(nodes.produce(1, "in time", 1).await.error_code, 0);
+        // A leader goes on where its registration is lost: the next one is given to somebody else, or anew.
+        nodes.register(1, Some(BrokerEpoch(202)));
+        nodes.tell(1).await;
+        assert_eq!(nodes.produce(1, "meanwhile", 1).await.error_code, 0);
         nodes.stop().await;
     });
 }
