@@ -206,6 +206,7 @@ impl Broker {
             {
                 // A topic of that name was deleted, and the broker stopped before its directory was gone.
                 tracing::warn!(path = %path.display(), topic_id = %found, "removing the log of a topic that was deleted");
+                self.observers.tell(|| Observation::ReplicaRemoved { partition: name, topic_id: found });
                 self.directories.delete_log(name).await?;
                 self.directories.open_log(name, *topic_id, (*config).clone()).await?
             }
@@ -242,6 +243,7 @@ impl Broker {
                 continue;
             }
             tracing::info!(%path, %topic_id, "this broker holds that partition no longer; its log is removed");
+            self.observers.tell(|| Observation::ReplicaRemoved { partition: &stray.partition, topic_id });
             if let Err(error) = self.directories.delete_log(&stray.partition).await {
                 tracing::error!(%path, %error, "the log stays on disk");
             }

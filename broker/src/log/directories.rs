@@ -222,6 +222,11 @@ impl LogDirectories {
         }
         let (index, is_new) = self.place(partition);
         let directory = &self.directories[index];
+        // The process that removed one of the same name may have ended in the middle of it.
+        if is_new && let Err(error) = directory.forget(partition).await {
+            self.entries().remove(partition);
+            return Err(error);
+        }
         let opening = Opening {
             clean: directory.clean,
             recovery_point: directory.durable.recovery_points.get(partition).unwrap_or(Offset::ZERO),
@@ -459,6 +464,18 @@ impl std::fmt::Debug for LogDirectories {
 }
 
 impl Directory {
+    /// Forgets the offsets noted for a partition: a topic of the same name must not inherit them (I16).
+    async fn forget(&self, partition: &TopicPartition) -> Result<(), LogError> {
+        let all = [&self.durable.recovery_points, &self.durable.log_starts, &self.high_watermarks];
+        for checkpoint in all.into_iter().filter(|checkpoint| checkpoint.get(partition).is_some()) {
+            let forget = |offsets: &mut Offsets| {
+                offsets.remove(partition);
+            };
+            checkpoint.change(forget).await?;
+        }
+        Ok(())
+    }
+
     async fn open(runtime: &Runtime, path: &Path) -> Result<Directory, LogError> {
         let files = runtime.fs();
         create_durably(files, path).await.map_err(LogError::io(path, "creating"))?;

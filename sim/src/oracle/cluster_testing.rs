@@ -155,7 +155,7 @@ impl Cluster {
         self.now_ns.fetch_add(ms * 1_000_000, Ordering::Relaxed);
     }
 
-    fn tell(&self, node: u32, observation: Observation<'_>) {
+    pub fn tell(&self, node: u32, observation: Observation<'_>) {
         self.oracle.observer(node).observe(observation);
     }
 
@@ -219,10 +219,7 @@ impl Cluster {
         if !self.everything.borrow().contains(&batch) {
             self.everything.borrow_mut().push(batch);
             let id = BatchId { client: CLIENT, first: batch.base as u64 };
-            let (partition, count) = (self.partition.clone(), (batch.next - batch.base) as u32);
-            let topic_id = TopicId::default();
-            let sent =
-                SentBatch { id, partition, topic_id, count, crc: batch.crc(), sequence: None, acks: -1 };
+            let sent = SentBatch::plain(id, &self.partition, (batch.next - batch.base, batch.crc()));
             self.oracle.client_event(ClientEvent::Sending(sent));
         }
         self.change(node, |broker| broker.log.push(batch));

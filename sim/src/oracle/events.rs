@@ -57,6 +57,15 @@ pub struct SentBatch {
     pub acks: i16,
 }
 
+#[cfg(test)]
+impl SentBatch {
+    /// So many records with this checksum, of no idempotent producer.
+    pub fn plain(id: BatchId, partition: &TopicPartition, (count, crc): (i64, u32)) -> SentBatch {
+        let (partition, topic_id) = (partition.clone(), TopicId::default());
+        SentBatch { id, partition, topic_id, count: count as u32, crc, sequence: None, acks: -1 }
+    }
+}
+
 /// What a read is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {

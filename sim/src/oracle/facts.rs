@@ -142,11 +142,22 @@ impl State {
         if batch.base != partition.log_end || batch.next <= batch.base {
             return;
         }
-        let root = i10::root_of(lineage, partition, &batch);
+        let is_current = lineage.is_current(node);
+        let root = if is_current { i10::root_of(lineage, partition, &batch) } else { None };
         let leads = partition.leading.as_ref().map(|leading| (node, leading.epoch));
-        lineage.replicas.get_mut(&node).expect("it is there").push_chained(batch, root);
-        let others = former.get(name).map_or(&[][..], Vec::as_slice);
-        i10::on_appended(judge, lineage, node, others);
+        let partition = lineage.replicas.get_mut(&node).expect("it is there");
+        partition.push_chained(batch, root);
+        let Some(last) = i10::Last::of(partition) else { return };
+        let past = former.entry(name.clone()).or_default();
+        if !is_current {
+            // Another topic had the name: its last replicas have not heard yet that it is gone.
+            let topic_id = partition.topic_id;
+            if let Some(life) = past.iter_mut().find(|life| life.log.topic_id == topic_id) {
+                i10::on_appended(judge, life, last, std::slice::from_ref(lineage));
+            }
+            return;
+        }
+        i10::on_appended(judge, lineage, last, past);
         if leads.is_some() && leads == lineage.leader && batch.base == lineage.log.log_end {
             let chain = lineage.replicas[&node].chains.last().copied();
             lineage.log.push_chained(batch, chain);
@@ -339,7 +350,9 @@ impl State {
         partition.log_start = log_start;
         partition.highest_log_start = partition.highest_log_start.max(log_start);
         partition.reopened();
-        i10::on_adopted(&mut self.judge, lineage, node, adopted_from);
+        if lineage.is_current(node) {
+            i10::on_adopted(&mut self.judge, lineage, node, adopted_from);
+        }
         if !replicated {
             lineage.log.log_start = lineage.log.log_start.max(log_start);
             lineage.log.highest_log_start = lineage.log.highest_log_start.max(log_start);

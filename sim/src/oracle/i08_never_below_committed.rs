@@ -58,6 +58,38 @@ pub(super) fn on_ordered(
 #[cfg(test)]
 mod tests {
     use crate::oracle::{Invariant, cluster_testing::Cluster};
+    use sillon_broker::{
+        observe::{LogStartReason, Observation},
+        types::Offset,
+    };
+
+    /// The leader has a batch of two records, of which the first is removed.
+    fn leader_that_starts_within_a_batch() -> Cluster {
+        let cluster = Cluster::three();
+        cluster.lead(0, 0, &[0, 1]);
+        cluster.append(0, 0, 2);
+        cluster.advance(0, 2);
+        let (to, high_watermark) = (Offset(1), Offset(2));
+        let (partition, reason) = (&cluster.partition, LogStartReason::DeleteRecords);
+        cluster.tell(0, Observation::LogStartMoved { partition, to, high_watermark, reason });
+        cluster.follow(1, 0, 0);
+        cluster
+    }
+
+    #[test]
+    fn a_follower_without_records_begins_anew_with_the_whole_batch() {
+        let cluster = leader_that_starts_within_a_batch();
+        cluster.cut(1, 0, None, 1);
+        cluster.cut(1, 0, None, 0);
+        cluster.assert_legal(&[Invariant::I14]);
+    }
+
+    #[test]
+    fn a_follower_that_begins_anew_where_it_lacks_records() {
+        let cluster = leader_that_starts_within_a_batch();
+        cluster.cut(1, 0, None, 2);
+        cluster.assert_violated(Invariant::I14);
+    }
 
     #[test]
     fn a_cut_below_what_both_have() {

@@ -19,16 +19,31 @@ pub(super) fn root_of(lineage: &Lineage, replica: &Partition, batch: &GhostBatch
     lineage.written.get(&(batch.base, batch.epoch)).and_then(|written| written.chain)
 }
 
-/// A batch is in a replica's log now, as its last.
-pub(super) fn on_appended(judge: &mut Judge, lineage: &mut Lineage, node: u32, former: &[Lineage]) {
-    let Some(replica) = lineage.replicas.get(&node) else { return };
-    let Some(batch) = replica.batches.last().copied() else { return };
-    let chain = replica.chains.last().copied().filter(|_| replica.is_rooted);
-    let leads = replica.leading.as_ref().is_some_and(|leading| leading.epoch == batch.epoch);
+/// The last batch of a replica's log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Last {
+    batch: GhostBatch,
+    chain: Option<u64>,
+    /// The replica leads in the epoch of the batch.
+    leads: bool,
+}
+
+impl Last {
+    pub fn of(replica: &Partition) -> Option<Last> {
+        let batch = replica.batches.last().copied()?;
+        let chain = replica.chains.last().copied().filter(|_| replica.is_rooted);
+        let leads = replica.leading.as_ref().is_some_and(|leading| leading.epoch == batch.epoch);
+        Some(Last { batch, chain, leads })
+    }
+}
+
+/// A batch is in a replica's log now, as its last. `others` are other lives of the topic.
+pub(super) fn on_appended(judge: &mut Judge, lineage: &mut Lineage, last: Last, others: &[Lineage]) {
+    let Last { batch, chain, leads } = last;
     let key = (batch.base, batch.epoch);
     let Some(known) = lineage.written.get(&key).copied() else {
         if !leads {
-            let of_other = former.iter().any(|other| other.written.contains_key(&key));
+            let of_other = others.iter().any(|other| other.written.contains_key(&key));
             let invariant = if of_other { Invariant::I16 } else { Invariant::I10 };
             judge.demand(invariant, false, || {
                 format!(

@@ -198,3 +198,44 @@ impl Lineage {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sillon_broker::types::Uuid;
+
+    fn topic(number: u128) -> TopicId {
+        TopicId(Uuid::from_u128(number))
+    }
+
+    fn life(number: u128) -> Lineage {
+        Lineage::new(&TopicPartition::new("t", 0), &Contract::default(), 0, topic(number))
+    }
+
+    #[test]
+    fn a_word_is_about_the_life_that_it_names() {
+        let name = TopicPartition::new("t", 0);
+        let mut partitions = BTreeMap::from([(name.clone(), life(2))]);
+        let former = Former::from([(name.clone(), vec![life(1)])]);
+        let mut of = |topic_id| life_of(&mut partitions, &former, &name, topic_id);
+        assert!(matches!(of(topic(2)), Life::Current(_)));
+        assert!(
+            matches!(of(TopicId::default()), Life::Current(_)),
+            "a name alone stands for what it names now"
+        );
+        assert!(matches!(of(topic(1)), Life::Over(id) if id == topic(1)));
+        assert!(matches!(of(topic(3)), Life::Unknown));
+    }
+
+    #[test]
+    fn an_answer_by_name_counts_once_no_other_life_can_have_given_it() {
+        let mut lineage = life(2);
+        assert!(lineage.is_settled(0, topic(2)));
+        assert!(!lineage.is_settled(0, topic(1)), "the client means another one");
+        lineage.settled_ns = Some(5);
+        assert!(!lineage.is_settled(6, topic(2)));
+        assert!(lineage.is_settled(5 + UNDER_WAY_NS, topic(2)));
+        lineage.deleting = true;
+        assert!(!lineage.is_settled(5 + UNDER_WAY_NS, topic(2)));
+    }
+}

@@ -265,6 +265,23 @@ fn a_deleted_log_is_gone_and_its_name_is_free() {
 }
 
 #[test]
+fn a_name_that_comes_again_inherits_nothing_from_a_removal_that_was_cut_short() {
+    let world = World::new();
+    for file in
+        ["recovery-point-offset-checkpoint", "log-start-offset-checkpoint", "replication-offset-checkpoint"]
+    {
+        // The directory of `a-0` was renamed away, and then the process ended.
+        world.put(&Path::new("/data").join(file), b"0\n1\na 0 7\n");
+    }
+    let directories = open(&world);
+    let log = open_log(&directories, "a", 0);
+    assert_eq!((log.log_start_offset(), log.log_end_offset()), (Offset(0), Offset(0)));
+    let noted = block_on(directories.checkpointed_high_watermark(&TopicPartition::new("a", 0)));
+    assert_eq!(noted, None);
+    assert_eq!(world.content(Path::new("/data/recovery-point-offset-checkpoint")), b"0\n0\n");
+}
+
+#[test]
 fn the_scan_tells_logs_from_the_rest() {
     let world = World::new();
     let directories = try_open(&world, &["/data", "/more"]).expect("opens");
