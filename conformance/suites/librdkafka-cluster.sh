@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Those of librdkafka's own tests that need three brokers: fetching from the nearest replica, topics deleted and made again under a producer, topics
-# made late. Each is judged by librdkafka's own verdict; a skip is no pass. Starts a cluster of its own with the script that CLUSTER names,
+# made late. The first two need consumer groups; what they check beside is checked without, too. Each is judged by librdkafka's own verdict; a skip is no pass. Starts a cluster of its own with the script that CLUSTER names,
 # because topics must not be made automatically and the replica to fetch from is chosen by rack. LIBRDKAFKA_TESTS names a folder with a built
 # librdkafka/tests; else librdkafka is built once, from the sources that the crate rdkafka-sys carries (3 minutes).
 . "$(dirname "$(realpath "$0")")/../lib.sh"
