@@ -105,6 +105,7 @@ impl Broker {
             known.is_none_or(|known| known.log_config != log_config || known.settings != settings);
         let mut replicas = Vec::with_capacity(topic.partitions.len());
         let numbers: Vec<usize> = (0..topic.partitions.len()).collect();
+        let knows_us = self.is_known(image);
         for some in numbers.chunks(REPLICAS_AT_A_TIME) {
             let updates = some.iter().map(|number| async {
                 let state = &topic.partitions[*number];
@@ -119,7 +120,8 @@ impl Broker {
                     _ => None,
                 };
                 let name = TopicPartition { topic: name.clone(), partition: *number as i32 };
-                let wanted = Wanted { name, topic_id: topic.id, state, config: &log_config, settings };
+                let wanted =
+                    Wanted { name, topic_id: topic.id, state, config: &log_config, settings, knows_us };
                 self.update_replica(wanted, here).await
             });
             replicas.extend(join_all(updates.collect()).await);
@@ -167,22 +169,44 @@ impl Broker {
                 }
             },
         };
-        self.give_role(&partition, wanted.state, wanted.settings).await;
+        self.give_role(&partition, wanted.state, wanted.settings, wanted.knows_us).await;
         Replica::Here(partition)
+    }
+
+    /// Whether the metadata knows of this process: of its registration, not of one that ended.
+    fn is_known(&self, image: &MetadataImage) -> bool {
+        let registered = image.brokers.get(&self.config.broker_id);
+        registered.is_some_and(|registered| registered.broker_epoch == self.cluster.broker_epoch())
     }
 
     /// Has a replica lead or follow. Where its log cannot take that in it is offline, and this is repeated once it was
     /// opened again.
-    async fn give_role(&self, partition: &Arc<Partition>, state: &PartitionImage, settings: LeaderSettings) {
+    ///
+    /// Metadata that does not know of this process yet speaks of an earlier one when it names this broker as a leader:
+    /// what that one had in its log may be lost. Leadership begins only in an epoch that was given to this process.
+    async fn give_role(
+        &self,
+        partition: &Arc<Partition>,
+        state: &PartitionImage,
+        settings: LeaderSettings,
+        knows_us: bool,
+    ) {
+        let me = self.config.broker_id;
+        let leads = partition.leading(|leader| leader.leader_epoch()) == Some(state.leader_epoch);
+        let of_an_earlier_process = state.leader == Some(me) && !knows_us && !leads;
+        let without_leader;
+        let state = match of_an_earlier_process {
+            true => {
+                without_leader = PartitionImage { leader: None, ..state.clone() };
+                &without_leader
+            }
+            false => state,
+        };
         if let Err(error) = partition.follow_metadata(state, settings, self.runtime.now()).await {
             tracing::error!(partition = %partition.name(), %error, "the replica cannot take its role");
         }
         let leader = partition.following().map(|(leader, _)| leader);
-        self.replication.assign(
-            &self.strong(),
-            partition,
-            leader.filter(|leader| *leader != self.config.broker_id),
-        );
+        self.replication.assign(&self.strong(), partition, leader.filter(|leader| *leader != me));
     }
 
     async fn open_replica(&self, wanted: &Wanted<'_>) -> Result<Arc<Partition>, LogError> {
@@ -262,7 +286,8 @@ impl Broker {
                 if let Some(topic) = newest.by_id(topic.id).filter(is_same)
                     && let Some(state) = topic.partition_image(index)
                 {
-                    self.give_role(partition, state, topic.settings).await;
+                    let knows_us = self.is_known(&self.image());
+                    self.give_role(partition, state, topic.settings, knows_us).await;
                 }
             }
         }
@@ -289,6 +314,8 @@ struct Wanted<'a> {
     state: &'a PartitionImage,
     config: &'a LogConfig,
     settings: LeaderSettings,
+    /// Whether the metadata knows of this process.
+    knows_us: bool,
 }
 
 fn is_to_be_reopened(partition: &Partition) -> bool {

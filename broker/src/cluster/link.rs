@@ -83,7 +83,9 @@ impl Link {
         request: &R,
         timeout: Duration,
     ) -> Result<R::Response, ClusterError> {
-        let (broker, connection) = self.connection(shared).await?;
+        // Where the coordinator does not answer, nobody says where the controller is.
+        let connection = shared.runtime.timeout(timeout, self.connection(shared)).await;
+        let (broker, connection) = connection.unwrap_or(Err(ClusterError::NoController))?;
         match connection.send_version(version, request, timeout).await {
             Ok(response) => Ok(response),
             Err(error) => {

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     controller::layout,
-    metadata::{MetadataImage, MetadataPosition},
+    metadata::{BrokerImage, MetadataImage, MetadataPosition},
     observe::Observers,
     types::{BrokerEpoch, BrokerId, ControllerEpoch},
 };
@@ -126,7 +126,7 @@ impl Membership {
         let patience = backoff.saturating_mul(retries);
         let deadline = self.shared.runtime.now() + patience;
         loop {
-            if !self.others_could_lead() {
+            if !self.shares_partitions(|_other| true) {
                 return;
             }
             match self.ask_to_stop().await {
@@ -134,19 +134,23 @@ impl Membership {
                 Ok(remaining) => tracing::info!(remaining, "partitions still have no other leader"),
                 Err(error) => tracing::info!(%error, "the controller did not let this broker go"),
             }
-            if self.shared.runtime.now() >= deadline {
+            // Who is about to stop itself takes nothing over: there is nothing to wait for.
+            let could_lead = self.shares_partitions(|other| !other.shutting_down);
+            if !could_lead || self.shared.runtime.now() >= deadline {
                 return;
             }
             self.shared.runtime.sleep(SHUTDOWN_PAUSE.min(backoff)).await;
         }
     }
 
-    /// Whether there is a partition of this broker that another one could lead, or does lead.
-    fn others_could_lead(&self) -> bool {
+    /// Whether there is a partition of this broker that lies also on another one that is registered and is `meant`.
+    fn shares_partitions(&self, meant: impl Fn(&BrokerImage) -> bool) -> bool {
         let (image, own) = (self.shared.image(), self.shared.broker_id());
         let mut partitions = image.topics.values().flat_map(|topic| &topic.partitions);
         partitions.any(|partition| {
-            let is_other = |replica: &BrokerId| *replica != own && image.brokers.contains_key(replica);
+            let is_other = |replica: &BrokerId| {
+                *replica != own && image.brokers.get(replica).is_some_and(|other| meant(other))
+            };
             partition.replicas.contains(&own) && partition.replicas.iter().any(is_other)
         })
     }
@@ -157,8 +161,12 @@ impl Membership {
         let response = self.link.ask(&self.shared, 0, &request, SHUTDOWN_TIMEOUT).await?;
         match ErrorCode::from(response.error_code) {
             ErrorCode::NONE => Ok(response.remaining_partitions),
-            // Nobody counts on a broker that is not registered.
-            ErrorCode::STALE_BROKER_EPOCH | ErrorCode::BROKER_ID_NOT_REGISTERED => Ok(0),
+            // Nobody counts on a broker that is not registered. One that is will count once the controller has heard of it.
+            ErrorCode::STALE_BROKER_EPOCH | ErrorCode::BROKER_ID_NOT_REGISTERED
+                if self.shared.registration().is_none() =>
+            {
+                Ok(0)
+            }
             code => Err(self.not_done(code)),
         }
     }

@@ -3,7 +3,7 @@
 //! Each registration is processed exactly once, whatever becomes of the controller meanwhile: the write that ends the
 //! processing also writes the broker epoch to `/sillon/processed/N`. Until then the registration is not in the image,
 //! so that its broker neither leads nor is admitted anywhere; a controller that takes over begins the processing anew,
-//! and finds that what was done in part needs no doing.
+//! and finds that what was done in part needs no doing. That a broker is about to stop is written to the same node.
 
 use super::{
     ControllerError, Outcome, Plan, Write, core::Controller, draft::Draft, election, layout, note::Note,
@@ -96,7 +96,7 @@ impl Controller {
         for (id, broker) in &difference.fresh {
             draft.standing.brokers.insert(*id, broker.clone());
             draft.deltas.push(MetadataDelta::Broker { id: *id, broker: broker.clone() });
-            self.mark_processed(&mut draft, *id, broker.broker_epoch);
+            self.mark_processed(&mut draft, *id, broker.broker_epoch, false);
         }
         if !self.settle_where(&mut draft, |state| difference.is_urgent(state)) {
             return None;
@@ -135,7 +135,7 @@ impl Controller {
             let ended = difference.ended.iter().next().map(|(id, epoch)| (*id, *epoch));
             let vanished = difference.vanished.iter().next().map(|(id, broker)| (*id, broker.broker_epoch));
             if let Some((id, epoch)) = ended.or(vanished) {
-                self.mark_processed(draft, id, epoch);
+                self.mark_processed(draft, id, epoch, false);
             }
         }
         if waiting != self.waiting {
@@ -143,8 +143,8 @@ impl Controller {
         }
     }
 
-    fn mark_processed(&self, draft: &mut Draft<'_>, id: BrokerId, epoch: BrokerEpoch) {
-        let (path, data) = (layout::processed_path(id), layout::encode_processed(epoch));
+    fn mark_processed(&self, draft: &mut Draft<'_>, id: BrokerId, epoch: BrokerEpoch, shutting_down: bool) {
+        let (path, data) = (layout::processed_path(id), layout::encode_processed(epoch, shutting_down));
         let version = match self.processed.get(&id) {
             Some((_, version)) => {
                 draft.writes.push(Write::Set { path, data, version: *version });
@@ -209,11 +209,10 @@ impl Controller {
             let stopping = Arc::new(BrokerImage { shutting_down: true, ..known.as_ref().clone() });
             draft.standing.brokers.insert(broker, stopping.clone());
             draft.deltas.push(MetadataDelta::Broker { id: broker, broker: stopping });
+            // Written with what it gives up: the next controller must not let it in again.
+            self.mark_processed(&mut draft, broker, broker_epoch, true);
         }
         let whole = self.settle_where(&mut draft, |state| state.isr.contains(&broker));
-        if draft.is_empty() && !draft.deltas.is_empty() {
-            self.mark_processed(&mut draft, broker, broker_epoch);
-        }
         let mut led = Vec::new();
         for (name, topic) in &self.image().topics {
             for index in 0..self.present(name) {

@@ -32,8 +32,8 @@ pub const ALL_BROKERS_NAME: &str = "<default>";
 pub const PRODUCER_IDS: &str = "/latest_producer_id_block";
 /// Counts the registrations of each broker: `/sillon/registrations/N`.
 pub const REGISTRATIONS: &str = "/sillon/registrations";
-/// The last registration of each broker that a controller has processed, as its broker epoch in decimal:
-/// `/sillon/processed/N`.
+/// The last registration of each broker that a controller has processed, as its broker epoch in decimal, and whether it is
+/// about to stop: `/sillon/processed/N`.
 pub const PROCESSED: &str = "/sillon/processed";
 /// What must exist before a broker registers; parents first.
 pub const PERSISTENT_PATHS: &[&str] = &[
@@ -343,18 +343,28 @@ pub fn decode_controller_epoch(data: &[u8]) -> Result<ControllerEpoch, LayoutErr
     number.map(ControllerEpoch).ok_or_else(|| wrong(CONTROLLER_EPOCH, data, &"a number is expected"))
 }
 
-/// The content of the node that says which registration was processed last.
-pub fn encode_processed(broker_epoch: BrokerEpoch) -> Vec<u8> {
-    broker_epoch.to_string().into_bytes()
+/// What follows the broker epoch where the broker is about to stop.
+const STOPPING: &str = "stopping";
+
+/// The content of the node that says which registration was processed last, and whether its broker is about to stop.
+pub fn encode_processed(broker_epoch: BrokerEpoch, shutting_down: bool) -> Vec<u8> {
+    match shutting_down {
+        true => format!("{broker_epoch} {STOPPING}").into_bytes(),
+        false => broker_epoch.to_string().into_bytes(),
+    }
 }
 
-/// Reads the content of the node at `path` that says which registration was processed last.
+/// Reads the content of the node at `path` that says which registration was processed last, and whether its broker is
+/// about to stop.
 ///
 /// # Errors
 /// [`LayoutError`].
-pub fn decode_processed(path: &str, data: &[u8]) -> Result<BrokerEpoch, LayoutError> {
-    let number = std::str::from_utf8(data).ok().and_then(|text| text.trim().parse().ok());
-    number.map(BrokerEpoch).ok_or_else(|| wrong(path, data, &"a number is expected"))
+pub fn decode_processed(path: &str, data: &[u8]) -> Result<(BrokerEpoch, bool), LayoutError> {
+    let text = std::str::from_utf8(data).unwrap_or_default().trim();
+    let (number, word) = text.split_once(' ').map_or((text, None), |(number, word)| (number, Some(word)));
+    let number = number.parse().ok().filter(|_| word.is_none_or(|word| word == STOPPING));
+    let number = number.ok_or_else(|| wrong(path, data, &"a number is expected, and perhaps a word"))?;
+    Ok((BrokerEpoch(number), word.is_some()))
 }
 
 #[derive(Serialize, Deserialize)]
@@ -475,6 +485,9 @@ mod tests {
         assert_eq!(decode_cluster_id(&encode_cluster_id("x")).unwrap(), "x");
         assert_eq!(decode_controller(&encode_controller(BrokerId(3), 5)), Ok(BrokerId(3)));
         assert_eq!(decode_producer_ids(&encode_producer_ids(BrokerId(3), 0, 9)), Ok(Some(9)));
+        for processed in [(BrokerEpoch(7), false), (BrokerEpoch(8), true)] {
+            assert_eq!(decode_processed("/p", &encode_processed(processed.0, processed.1)), Ok(processed));
+        }
     }
 
     #[test]
@@ -483,6 +496,9 @@ mod tests {
         assert_eq!(error.path, CONTROLLER);
         assert!(decode_state("/s", b"[]", 0).is_err());
         assert!(decode_controller_epoch(b"x").is_err());
+        for processed in [&b""[..], b"x", b"7 or so", b"\xff"] {
+            assert!(decode_processed("/p", processed).is_err());
+        }
         assert!(TopicNode::decode("/t", br#"{"version":3,"partitions":{"x":[1]}}"#).is_err());
     }
 }

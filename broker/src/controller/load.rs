@@ -180,7 +180,9 @@ impl LoadedState {
             }
             Place::Processed(id) => {
                 self.processed.insert(id, (BrokerEpoch::NONE, *version));
-                self.processed.insert(id, (layout::decode_processed(path, data)?, *version));
+                let (epoch, stopping) = layout::decode_processed(path, data)?;
+                self.processed.insert(id, (epoch, *version));
+                self.stopping.extend(stopping.then_some((id, epoch)));
             }
             Place::Deletion(name) => self.deletions.push(name.into()),
             Place::TopicConfig(name) => {
@@ -281,7 +283,11 @@ pub(super) fn image(loaded: &LoadedState, deletes_topics: bool) -> MetadataImage
     ];
     for (id, broker) in &loaded.brokers {
         if loaded.processed.get(id).is_some_and(|(epoch, _)| *epoch == broker.broker_epoch) {
-            deltas.push(MetadataDelta::Broker { id: *id, broker: broker.clone() });
+            let mut broker = broker.clone();
+            if loaded.stopping.contains(&(*id, broker.broker_epoch)) {
+                Arc::make_mut(&mut broker).shutting_down = true;
+            }
+            deltas.push(MetadataDelta::Broker { id: *id, broker });
         }
     }
     for topic in &loaded.topics {

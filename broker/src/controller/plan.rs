@@ -9,7 +9,10 @@ use crate::{
     metadata::{BrokerImage, MetadataDelta, PartitionImage},
     types::{BrokerEpoch, BrokerId, ControllerEpoch, TopicId},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// Everything that a new controller knows, read after its epoch was written.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +35,8 @@ pub struct LoadedState {
     pub broker_configs: BTreeMap<BrokerId, (BTreeMap<String, String>, i32)>,
     /// For each broker the last registration that a controller has processed, with the version of the node that says so.
     pub processed: BTreeMap<BrokerId, (BrokerEpoch, i32)>,
+    /// Registrations whose brokers are about to stop: they were taken out of everything, and are let in nowhere.
+    pub stopping: BTreeSet<(BrokerId, BrokerEpoch)>,
     /// Configuration of topics that do not exist, with the versions of its nodes.
     pub orphan_configs: BTreeMap<Arc<str>, i32>,
     /// Nodes whose content is not what it should be. Their topics are left alone, and their names are taken.

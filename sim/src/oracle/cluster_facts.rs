@@ -170,6 +170,9 @@ impl State {
                 judge.demand(Invariant::I16, replica.topic_id == *topic_id, || {
                     format!("a replica of topic {} is removed for topic {topic_id}", replica.topic_id)
                 });
+                if replica.topic_id != lineage.log.topic_id {
+                    lineage.settled_ns = Some(now_ns);
+                }
                 lineage.replicas.remove(&node);
             }
             Observation::BecameFollower { leader_epoch, log_end, .. } => {
@@ -252,13 +255,14 @@ impl State {
     }
 
     pub(super) fn on_topic_deleted(&mut self, now_ns: u64, node: u32, topic: &str, topic_id: TopicId) {
-        let State { judge, partitions, former, .. } = self;
+        let State { judge, partitions, former, history, .. } = self;
         judge.at(now_ns, Some(node), None);
         let mut gone = Vec::new();
         for (name, lineage) in partitions.iter_mut().filter(|(name, _)| *name.topic == *topic) {
             if lineage.replicas.get(&node).is_some_and(|replica| replica.topic_id == topic_id) {
                 judge.evaluated(Invariant::I16);
                 lineage.replicas.remove(&node);
+                lineage.settled_ns = Some(now_ns);
             }
             if lineage.replicas.is_empty() {
                 gone.push(name.clone());
@@ -266,6 +270,7 @@ impl State {
         }
         for name in gone {
             if let Some(lineage) = partitions.remove(&name) {
+                history.liveness.forget(&name);
                 former.entry(name).or_default().push(lineage);
             }
         }

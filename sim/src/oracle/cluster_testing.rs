@@ -220,7 +220,9 @@ impl Cluster {
             self.everything.borrow_mut().push(batch);
             let id = BatchId { client: CLIENT, first: batch.base as u64 };
             let (partition, count) = (self.partition.clone(), (batch.next - batch.base) as u32);
-            let sent = SentBatch { id, partition, count, crc: batch.crc(), sequence: None, acks: -1 };
+            let topic_id = TopicId::default();
+            let sent =
+                SentBatch { id, partition, topic_id, count, crc: batch.crc(), sequence: None, acks: -1 };
             self.oracle.client_event(ClientEvent::Sending(sent));
         }
         self.change(node, |broker| broker.log.push(batch));
@@ -476,6 +478,7 @@ impl Cluster {
             served_by: Some(self.leader.get()),
             purpose,
             partition: self.partition.clone(),
+            topic_id: TopicId::default(),
             fetch_offset: from,
             high_watermark: leader.high_watermark,
             log_start: 0,

@@ -45,6 +45,8 @@ pub struct SentBatch {
     pub id: BatchId,
     /// Where it goes.
     pub partition: TopicPartition,
+    /// The topic, where the request names it by its id; nil where it does so by its name alone.
+    pub topic_id: TopicId,
     /// How many records.
     pub count: u32,
     /// Its checksum.
@@ -113,6 +115,8 @@ pub enum ClientEvent {
         purpose: Purpose,
         /// What.
         partition: TopicPartition,
+        /// The topic, where the request names it by its id; nil where it does so by its name alone.
+        topic_id: TopicId,
         /// From where.
         fetch_offset: i64,
         /// The high watermark in the answer.
@@ -148,6 +152,8 @@ pub enum ClientEvent {
         reader: u32,
         /// Where.
         partition: TopicPartition,
+        /// The topic that the client takes the name for; nil where it never changes.
+        topic_id: TopicId,
         /// From which position.
         from: i64,
         /// To which.
@@ -159,6 +165,8 @@ pub enum ClientEvent {
         client: u32,
         /// About what.
         partition: TopicPartition,
+        /// The topic that the client takes the name for; nil where it never changes.
+        topic_id: TopicId,
         /// −1 for the latest, −2 for the earliest, otherwise the time in milliseconds.
         timestamp: i64,
         /// The leader epoch in the answer; −1 where its version has none.
@@ -172,6 +180,8 @@ pub enum ClientEvent {
         client: u32,
         /// Of what.
         partition: TopicPartition,
+        /// The topic that the client takes the name for; nil where it never changes.
+        topic_id: TopicId,
         /// Those below.
         before_offset: i64,
         /// Log start as the broker tells it then.
@@ -184,6 +194,8 @@ pub enum ClientEvent {
         reader: u32,
         /// Where.
         partition: TopicPartition,
+        /// The topic that the client takes the name for; nil where it never changes.
+        topic_id: TopicId,
         /// From which position.
         from: i64,
         /// To which.

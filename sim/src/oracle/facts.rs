@@ -86,6 +86,10 @@ impl State {
     fn on_partition(&mut self, now_ns: u64, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
         let Some(partition) = self.partitions.get(name).and_then(|lineage| lineage.replicas.get(&node))
         else {
+            // A sync that was under way when the replica was removed still comes to its end.
+            if matches!(observation, Observation::Flushed { .. } | Observation::LogOffline { .. }) {
+                return;
+            }
             self.judge.at(now_ns, Some(node), None);
             let text = format!("{name} is used, but its log was never opened");
             return self.judge.violated(Invariant::I20, text);
@@ -202,7 +206,7 @@ impl State {
 
     fn on_log_opened(&mut self, now_ns: u64, node: u32, name: &TopicPartition, opening: &Opening<'_>) {
         let i20::Opened { checked_from, log_start, log_end, .. } = opening.opened;
-        self.prepare(node, name, opening);
+        self.prepare(now_ns, node, name, opening);
         let State { judge, partitions, nodes, disks, contract, .. } = self;
         let machine = nodes.entry(node).or_default();
         let lineage = partitions.get_mut(name).expect("it was put there");
@@ -243,39 +247,59 @@ impl State {
     }
 
     /// There is a partition and a replica for a log that is opened.
-    fn prepare(&mut self, node: u32, name: &TopicPartition, opening: &Opening<'_>) {
-        let State { partitions, former, contract, truth, .. } = self;
-        let log_start = opening.opened.log_start;
-        let new = || {
-            let mut lineage = Lineage::new(name, contract, node, opening.topic_id);
-            (lineage.log.log_start, lineage.log.highest_log_start) = (log_start, log_start);
-            lineage
-        };
-        let lineage = partitions.entry(name.clone()).or_insert_with(|| {
-            let mut lineage = new();
-            if let Some(last) = former.get(name).and_then(|lives| lives.last()) {
-                lineage.follow(last);
-            }
-            lineage
-        });
+    fn prepare(&mut self, now_ns: u64, node: u32, name: &TopicPartition, opening: &Opening<'_>) {
+        let State { partitions, former, contract, truth, history, .. } = self;
+        let (topic_id, log_start) = (opening.topic_id, opening.opened.log_start);
         let past = former.entry(name.clone()).or_default();
-        let is_past = past.iter().any(|life| life.log.topic_id == opening.topic_id);
-        let is_named = truth.topics.get(&*name.topic).is_none_or(|id| *id == opening.topic_id);
-        let is_other = lineage.log.topic_id != opening.topic_id;
-        if is_other && contract.is_replicated() && is_named && !is_past {
-            let mut next = new();
-            next.follow(lineage);
+        let is_known_past = past.iter().any(|life| life.log.topic_id == topic_id);
+        let mut begin = |is_first: bool| match past.iter().position(|life| life.log.topic_id == topic_id) {
+            // A replica that nobody had seen the end of.
+            Some(place) => past.remove(place),
+            None => {
+                let mut lineage = Lineage::new(name, contract, node, topic_id);
+                (lineage.log.log_start, lineage.log.highest_log_start) = (log_start, log_start);
+                lineage.settled_ns = (!is_first || !past.is_empty()).then_some(now_ns);
+                lineage
+            }
+        };
+        let lineage = partitions.entry(name.clone()).or_insert_with(|| begin(true));
+        let named = truth.topics.get(&*name.topic);
+        let is_its_turn = named == Some(&topic_id) || (named.is_none() && !is_known_past);
+        if lineage.log.topic_id != topic_id && contract.is_replicated() && is_its_turn {
+            let mut next = begin(false);
             // What others still hold of the old life stays theirs.
             next.replicas = std::mem::take(&mut lineage.replicas);
-            next.replicas.remove(&node);
             past.push(std::mem::replace(lineage, next));
+            history.liveness.forget(name);
         }
+        self.replace_stray(now_ns, node, name, topic_id);
+        let State { partitions, contract, .. } = self;
+        let lineage = partitions.get_mut(name).expect("it was put there");
         lineage.replicas.entry(node).or_insert_with(|| {
-            let mut partition =
-                super::ghost::Partition::new(name, &contract.log_directory, node, opening.topic_id);
+            let mut partition = super::ghost::Partition::new(name, &contract.log_directory, node, topic_id);
             (partition.log_start, partition.highest_log_start) = (log_start, log_start);
             partition
         });
+    }
+
+    /// What a broker held of another life of the topic is not the log that it opens: it is gone, and may be only where the
+    /// topic is.
+    fn replace_stray(&mut self, now_ns: u64, node: u32, name: &TopicPartition, topic_id: TopicId) {
+        let State { judge, partitions, contract, truth, .. } = self;
+        let Some(lineage) = partitions.get_mut(name).filter(|_| contract.is_replicated()) else { return };
+        let Some(stray) = lineage.replicas.get(&node).filter(|replica| replica.topic_id != topic_id) else {
+            return;
+        };
+        judge.at(now_ns, Some(node), Some(&stray.name));
+        let is_over = stray.wiped || truth.topics.get(&*name.topic) != Some(&stray.topic_id);
+        judge.demand(Invariant::I16, is_over, || {
+            format!(
+                "a log of topic {topic_id} takes the place of that of topic {}, which is there",
+                stray.topic_id
+            )
+        });
+        lineage.replicas.remove(&node);
+        lineage.settled_ns = Some(now_ns);
     }
 
     /// The log is what the broker says that it is, from now on.

@@ -11,10 +11,10 @@ use super::{
     i65a_failed_never_seen as i65a, i69_lost_writes as i69,
     invariant::Invariant,
     judge::Judge,
-    lineage::Lineage,
+    lineage::{Life, Lineage, life_of},
     state::State,
 };
-use sillon_broker::types::TopicPartition;
+use sillon_broker::types::{TopicId, TopicPartition};
 use std::collections::BTreeMap;
 
 /// What `timestamp` means in ListOffsets.
@@ -26,12 +26,12 @@ pub(super) struct History {
     sent: BTreeMap<BatchId, Sent>,
     /// Where each record was seen last.
     seen: BTreeMap<RecordId, i64>,
-    /// The confirmed batches of each idempotent producer in each partition.
-    confirmed: BTreeMap<(u32, TopicPartition), i26::Confirmed>,
+    /// The confirmed batches of each idempotent producer in each partition of each topic.
+    confirmed: BTreeMap<(u32, TopicPartition, TopicId), i26::Confirmed>,
     /// Where each tail reader goes on.
     positions: Positions,
     /// The latest offset that each client was told, and in which leader epoch.
-    latest: BTreeMap<(TopicPartition, u32), (i32, i64)>,
+    latest: BTreeMap<(TopicPartition, TopicId, u32), (i32, i64)>,
     scans: BTreeMap<TopicPartition, (i64, i64)>,
     pub liveness: Liveness,
 }
@@ -39,8 +39,8 @@ pub(super) struct History {
 impl History {
     /// The end of a partition was lost: what its clients were told counts no more.
     pub fn forget_latest(&mut self, partition: &TopicPartition) {
-        self.latest.retain(|(of, _), _| of != partition);
-        self.confirmed.retain(|(_, of), _| of != partition);
+        self.latest.retain(|(of, ..), _| of != partition);
+        self.confirmed.retain(|(_, of, _), _| of != partition);
     }
 
     /// Where the tail readers of a partition are.
@@ -67,6 +67,20 @@ impl History {
         let (id, sent) = self.sent.range(..=named).next_back()?;
         (id.client == record.client && record.counter - id.first < u64::from(sent.batch.count))
             .then_some(sent)
+    }
+
+    /// Records read from a topic were sent to that topic, and not to another one of its name.
+    fn of_one_topic(&self, judge: &mut Judge, topic_id: TopicId, batches: &[ReadBatch]) {
+        let nil = TopicId::default();
+        for (offset, record) in batches.iter().flat_map(|batch| &batch.records) {
+            let Some(sent) = self.batch_of(*record) else { continue };
+            let sent_to = sent.batch.topic_id;
+            if topic_id != nil && sent_to != nil {
+                judge.demand(Invariant::I16, sent_to == topic_id, || {
+                    format!("{record} was sent to topic {sent_to}, and is read from {topic_id} at {offset}")
+                });
+            }
+        }
     }
 
     fn see(&mut self, judge: &mut Judge, partition: &mut Partition, offset: i64, record: RecordId) {
@@ -100,9 +114,17 @@ impl State {
                 }
             }
             ClientEvent::Read {
-                reader, purpose, partition, fetch_offset, high_watermark, batches, ..
+                reader,
+                purpose,
+                partition,
+                topic_id,
+                fetch_offset,
+                high_watermark,
+                batches,
+                ..
             } => {
-                self.on_read(now_ns, (reader, purpose), &partition, (fetch_offset, high_watermark), &batches);
+                let what = (&partition, topic_id);
+                self.on_read(now_ns, (reader, purpose), what, (fetch_offset, high_watermark), &batches);
             }
             ClientEvent::Following { reader, partition, from } => {
                 self.judge.at(now_ns, None, None);
@@ -144,30 +166,42 @@ impl State {
             ClientEvent::ReadDamaged { fetch_offset, text, .. } => {
                 i06::on_damaged(judge, all_disks, partition, fetch_offset, &text);
             }
-            ClientEvent::Moved { reader, partition: name, from, to } => {
-                if !lineage.is_changing() {
+            ClientEvent::Moved { reader, partition: name, topic_id, from, to } => {
+                if lineage.is_settled(now_ns, topic_id) {
                     i25::on_moved(judge, partition, from);
                 }
                 lineage.deaf.remove(&reader);
                 history.positions.insert((reader, name), to);
             }
-            ClientEvent::TruncationSignal { reader, partition: name, from, to } => {
-                i24::on_signal(judge, lineage, reader, from);
+            ClientEvent::TruncationSignal { reader, partition: name, topic_id, from, to } => {
+                if topic_id == TopicId::default() || topic_id == lineage.log.topic_id {
+                    i24::on_signal(judge, lineage, reader, from);
+                }
                 history.positions.insert((reader, name), to);
             }
-            ClientEvent::Listed { client, partition: name, timestamp: LATEST, leader_epoch, offset } => {
-                let key = (name, client);
+            ClientEvent::Listed {
+                client,
+                partition: name,
+                topic_id,
+                timestamp: LATEST,
+                leader_epoch,
+                offset,
+            } => {
+                let key = (name, lineage.log.topic_id, client);
                 let before = history.latest.get(&key).copied();
                 // An older leader may answer whoever asks it.
-                if lineage.is_changing() || before.is_some_and(|(epoch, _)| leader_epoch < epoch) {
+                let is_older = before.is_some_and(|(epoch, _)| leader_epoch < epoch);
+                if is_older || !lineage.is_settled(now_ns, topic_id) {
                     return;
                 }
                 let before = before.filter(|_| leader_epoch >= 0 || !contract.is_replicated());
                 i17::on_latest(judge, partition, before.map(|(_, offset)| offset), offset);
                 history.latest.insert(key, (leader_epoch, offset));
             }
-            ClientEvent::DeletedRecords { before_offset, low_watermark, .. } => {
-                i40::on_deleted(judge, partition, before_offset, low_watermark);
+            ClientEvent::DeletedRecords { topic_id, before_offset, low_watermark, .. } => {
+                if lineage.is_settled(now_ns, topic_id) {
+                    i40::on_deleted(judge, partition, before_offset, low_watermark);
+                }
             }
             // Offsets by time depend on clocks that may be wrong: nothing is demanded of them.
             _ => {}
@@ -181,15 +215,28 @@ impl State {
         sent.base_offset = base_offset;
         let (batch, sent_ns) = (sent.batch.clone(), sent.sent_ns);
         statistics.records_confirmed += u64::from(batch.count);
-        if former.contains_key(&batch.partition) && !partitions.contains_key(&batch.partition) {
-            return;
-        }
-        let Some(lineage) = partitions.get_mut(&batch.partition) else {
-            judge.at(now_ns, None, None);
-            return judge.violated(
-                Invariant::I01,
-                format!("{id:?} is confirmed in {}, which nobody opened", batch.partition),
-            );
+        let mut in_order = |judge: &mut Judge, topic_id, base| {
+            let confirmed =
+                history.confirmed.entry((id.client, batch.partition.clone(), topic_id)).or_default();
+            i26::in_order(judge, confirmed, id, base);
+            confirmed.insert(id.first, base);
+        };
+        let lineage = match life_of(partitions, former, &batch.partition, batch.topic_id) {
+            Life::Current(lineage) => lineage,
+            Life::Over(topic_id) => {
+                judge.at(now_ns, None, None);
+                if let Some(base) = base_offset.filter(|_| batch.sequence.is_some() && batch.acks == -1) {
+                    in_order(judge, topic_id, base);
+                }
+                return;
+            }
+            Life::Unknown => {
+                judge.at(now_ns, None, None);
+                return judge.violated(
+                    Invariant::I01,
+                    format!("{id:?} is confirmed in {}, which nobody opened", batch.partition),
+                );
+            }
         };
         let partition = &mut lineage.log;
         judge.at(now_ns, Some(partition.node), Some(&partition.name));
@@ -204,9 +251,7 @@ impl State {
         i06::on_confirmed(judge, contract, partition, &batch, base);
         i26::on_confirmed(judge, partition, &batch, base);
         if batch.sequence.is_some() {
-            let confirmed = history.confirmed.entry((id.client, batch.partition.clone())).or_default();
-            i26::in_order(judge, confirmed, id, base);
-            confirmed.insert(id.first, base);
+            in_order(judge, partition.topic_id, base);
         }
         for index in 0..batch.count {
             let record = RecordId { client: id.client, counter: id.first + u64::from(index) };
@@ -236,19 +281,21 @@ impl State {
         &mut self,
         now_ns: u64,
         (reader, purpose): (u32, Purpose),
-        name: &TopicPartition,
+        (name, topic_id): (&TopicPartition, TopicId),
         (fetch_offset, high_watermark): (i64, i64),
         batches: &[ReadBatch],
     ) {
         let State { judge, partitions, former, all_disks, history, statistics, .. } = self;
-        if former.contains_key(name) && !partitions.contains_key(name) {
-            return;
-        }
-        let Some(lineage) = partitions.get_mut(name) else {
-            judge.at(now_ns, None, None);
-            return judge.violated(Invariant::I18, format!("{name} was read, which nobody opened"));
+        judge.at(now_ns, None, None);
+        let lineage = match life_of(partitions, former, name, topic_id) {
+            Life::Current(lineage) => lineage,
+            Life::Over(_) => return history.of_one_topic(judge, topic_id, batches),
+            Life::Unknown => {
+                return judge.violated(Invariant::I18, format!("{name} was read, which nobody opened"));
+            }
         };
         judge.at(now_ns, Some(lineage.log.node), Some(&lineage.log.name));
+        history.of_one_topic(judge, topic_id, batches);
         let position = history.positions.get(&(reader, name.clone())).copied();
         let next = i25::on_read(judge, all_disks, &lineage.log, (purpose, position, fetch_offset), batches);
         if purpose == Purpose::Tail {
@@ -291,7 +338,8 @@ impl State {
             };
             let name = &sent.batch.partition;
             let Some(lineage) = partitions.get(name) else { continue };
-            if (sent.batch.acks != -1 && contract.is_replicated()) || lineage.is_changing() {
+            let is_its_own = [TopicId::default(), lineage.log.topic_id].contains(&sent.batch.topic_id);
+            if !is_its_own || (sent.batch.acks != -1 && contract.is_replicated()) || lineage.is_changing() {
                 continue;
             }
             let partition = &lineage.log;

@@ -34,7 +34,13 @@ pub(super) fn on_ordered(
     let Some(source) = lineage.replicas.get(&leader).filter(leads) else { return };
     let common = replica.common_with(source);
     if anew {
-        judge.demand(Invariant::I14, to >= common || replica.log_end < source.log_start, || {
+        // A log without records may begin anywhere: also within a batch, and then anew with the whole of it.
+        let holds_nothing = replica.log_start == replica.log_end;
+        judge.demand(Invariant::I14, to <= source.log_start, || {
+            format!("a follower begins anew at {to}, but its leader's log starts at {}", source.log_start)
+        });
+        let holds = holds_nothing || to >= common || replica.log_end < source.log_start;
+        judge.demand(Invariant::I14, holds, || {
             format!(
                 "a follower begins anew at {to}, but has in common with its leader what is below {common}"
             )

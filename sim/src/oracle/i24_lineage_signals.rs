@@ -67,7 +67,13 @@ mod tests {
     fn going_on_after_a_word() {
         let cluster = reader_at_four();
         let partition = cluster.partition.clone();
-        cluster.oracle.client_event(ClientEvent::TruncationSignal { reader: 7, partition, from: 4, to: 2 });
+        cluster.oracle.client_event(ClientEvent::TruncationSignal {
+            reader: 7,
+            partition,
+            topic_id: Default::default(),
+            from: 4,
+            to: 2,
+        });
         cluster.read(7, Purpose::Tail, 2, &[2, 4]);
         cluster.assert_legal(&[Invariant::I24]);
     }

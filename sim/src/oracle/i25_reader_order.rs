@@ -110,7 +110,13 @@ mod tests {
     }
 
     fn moved(run: &Run, from: i64, to: i64) {
-        run.oracle.client_event(ClientEvent::Moved { reader: 1, partition: run.partition.clone(), from, to });
+        run.oracle.client_event(ClientEvent::Moved {
+            reader: 1,
+            partition: run.partition.clone(),
+            topic_id: Default::default(),
+            from,
+            to,
+        });
     }
 
     #[test]

@@ -44,6 +44,7 @@ mod tests {
         run.oracle.client_event(ClientEvent::DeletedRecords {
             client: 1,
             partition,
+            topic_id: Default::default(),
             before_offset,
             low_watermark,
         });

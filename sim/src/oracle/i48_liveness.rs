@@ -65,6 +65,13 @@ impl Liveness {
         }
     }
 
+    /// The topic is gone: what was promised of its partition is nothing to wait for.
+    pub fn forget(&mut self, partition: &TopicPartition) {
+        self.sent.remove(partition);
+        self.confirmed.remove(partition);
+        self.goals.retain(|(_, of), _| of != partition);
+    }
+
     /// A consumer is at `position` now.
     pub fn on_position(&mut self, judge: &mut Judge, reader: u32, partition: &TopicPartition, position: i64) {
         if self.goals.is_empty() {

@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// So many moves of the committed end are remembered with their times.
 const REMEMBERED_MOVES: usize = 256;
+/// For so long an answer of a broker that has removed its replica since may be on its way.
+const UNDER_WAY_NS: u64 = 10_000_000_000;
 
 /// A batch as the leader of its epoch wrote it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +46,39 @@ pub(super) struct Lineage {
     pub deaf: BTreeMap<u32, i64>,
     /// The topic is about to be deleted.
     pub deleting: bool,
+    /// When a broker was last seen to give up a replica of another life of the topic; none where there was no other.
+    pub settled_ns: Option<u64>,
+}
+
+/// The lives of topics that are no more, by name.
+pub(super) type Former = BTreeMap<TopicPartition, Vec<Lineage>>;
+
+/// Which life of a topic a client's word is about.
+pub(super) enum Life<'a> {
+    /// The one that the name stands for now.
+    Current(&'a mut Lineage),
+    /// One that is over. Nothing is promised for it any more, and what its last replicas still do is not followed.
+    Over(TopicId),
+    /// None that any broker ever held.
+    Unknown,
+}
+
+/// The life of a topic that has this id, or where that is nil, the one that the name stands for.
+pub(super) fn life_of<'a>(
+    partitions: &'a mut BTreeMap<TopicPartition, Lineage>,
+    former: &Former,
+    name: &TopicPartition,
+    topic_id: TopicId,
+) -> Life<'a> {
+    let by_name = topic_id == TopicId::default();
+    let past = former.get(name).map_or(&[][..], Vec::as_slice);
+    match partitions.get_mut(name) {
+        Some(lineage) if by_name || lineage.log.topic_id == topic_id => Life::Current(lineage),
+        _ => match past.iter().rev().find(|life| by_name || life.log.topic_id == topic_id) {
+            Some(life) => Life::Over(life.log.topic_id),
+            None => Life::Unknown,
+        },
+    }
 }
 
 impl Lineage {
@@ -58,14 +93,8 @@ impl Lineage {
             committed_at: VecDeque::new(),
             deaf: BTreeMap::new(),
             deleting: false,
+            settled_ns: None,
         }
-    }
-
-    /// Another life of the topic begins under the same name. Answers of the old one may still be on their way.
-    pub fn follow(&mut self, former: &Lineage) {
-        self.log.lost.extend(former.log.lost.iter().chain(&former.log.batches));
-        self.log.lost_values.extend(&former.log.lost_values);
-        self.log.lost_values.extend(former.log.values.iter().map(|(offset, record)| (*offset, *record)));
     }
 
     /// Whether this is about the topic that the name stands for now.
@@ -76,6 +105,14 @@ impl Lineage {
     /// Whether what clients are told of it may be about another life of the topic.
     pub fn is_changing(&self) -> bool {
         self.deleting || self.replicas.values().any(|replica| replica.topic_id != self.log.topic_id)
+    }
+
+    /// Whether an answer that names the topic by its name alone is about this life, for all that is known: the client means
+    /// this one, and nobody could have answered of another.
+    pub fn is_settled(&self, now_ns: u64, topic_id: TopicId) -> bool {
+        let is_meant = topic_id == TopicId::default() || topic_id == self.log.topic_id;
+        let is_long_ago = |at_ns: u64| now_ns >= at_ns.saturating_add(UNDER_WAY_NS);
+        is_meant && !self.is_changing() && self.settled_ns.is_none_or(is_long_ago)
     }
 
     /// Remembers what a leader wrote.

@@ -11,7 +11,7 @@ use super::{
     i13_epoch_cache as i13, i15_contiguous as i15, i20_recovery as i20, i21_checkpoints as i21,
     i36b_convergence::{Convergence, View},
     judge::Judge,
-    lineage::Lineage,
+    lineage::{Former, Lineage},
     truth::Truth,
 };
 use serde::{Deserialize, Serialize};
@@ -51,7 +51,7 @@ pub(super) struct State {
     pub all_disks: Node,
     pub partitions: BTreeMap<TopicPartition, Lineage>,
     /// Earlier lives of topics, by name.
-    pub former: BTreeMap<TopicPartition, Vec<Lineage>>,
+    pub former: Former,
     pub truth: Truth,
     /// Who was controller in each epoch.
     pub controllers: BTreeMap<i32, u32>,

@@ -370,7 +370,8 @@ impl Run {
             .map_or(NO_PRODUCER, |sequence| (sequence.producer_id, sequence.producer_epoch, sequence.first));
         let id = BatchId { client: CLIENT, first };
         let crc = crc_of(base, i64::from(count), producer);
-        SentBatch { id, partition: self.partition.clone(), count, crc, sequence, acks: -1 }
+        let topic_id = TopicId::default();
+        SentBatch { id, partition: self.partition.clone(), topic_id, count, crc, sequence, acks: -1 }
     }
 
     pub fn confirmed(&self, first: u64, base_offset: i64) {
@@ -417,6 +418,7 @@ impl Run {
             served_by: None,
             purpose,
             partition: self.partition.clone(),
+            topic_id: TopicId::default(),
             fetch_offset,
             high_watermark: self.high_watermark.get(),
             log_start: 0,
@@ -434,6 +436,7 @@ impl Run {
         self.oracle.client_event(ClientEvent::Listed {
             client,
             partition,
+            topic_id: TopicId::default(),
             timestamp: -1,
             leader_epoch: -1,
             offset,

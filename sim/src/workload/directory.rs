@@ -165,6 +165,12 @@ impl Directory {
         replaced
     }
 
+    /// The id by which a topic is named that may be another one of the same name some time; nil for all others.
+    pub fn life(&self, topic: &str) -> TopicId {
+        let id = self.routes.ids().get(topic).filter(|_| self.shared.comes_and_goes(topic));
+        TopicId(Uuid::from_bytes(id.copied().unwrap_or_default()))
+    }
+
     /// All partitions that there are: those that were made, and those that metadata tells beside them.
     pub fn partitions(&self) -> Vec<TopicPartition> {
         let mut all = Vec::new();

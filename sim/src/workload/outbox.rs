@@ -237,6 +237,7 @@ mod tests {
             let sent = SentBatch {
                 id: id(first),
                 partition: partition(),
+                topic_id: Default::default(),
                 count: 1,
                 crc: 0,
                 sequence: None,

@@ -199,16 +199,19 @@ impl Producer {
         let bytes = builder.build(compression.into());
         let crc = RecordBatch::parse(&bytes[..]).expect("it was just built").crc();
         let id = BatchId { client: self.client, first };
-        Outgoing::new(SentBatch { id, partition, count, crc, sequence, acks: config.acks }, bytes)
+        let topic_id = self.directory.life(&partition.topic);
+        Outgoing::new(SentBatch { id, partition, topic_id, count, crc, sequence, acks: config.acks }, bytes)
     }
 
     async fn send_all(&mut self) {
         // Without a connection to the leader nothing is taken from the outbox: it would only come back.
         let ways = self.ways().await;
-        while let Some((sent, bytes, is_first)) =
+        while let Some((mut sent, bytes, is_first)) =
             self.outbox.next_to_send(self.now(), |partition| ways.contains_key(partition))
         {
             if is_first {
+                // It may have been made before anybody knew the topic.
+                sent.topic_id = self.directory.life(&sent.partition.topic);
                 (self.shared.events)(ClientEvent::Sending(sent.clone()));
             }
             let (leader, connection) = &ways[&sent.partition];

@@ -126,6 +126,10 @@ impl Reader {
     /// Every partition that there is has a position; those of topics that were replaced begin anew.
     fn follow_partitions(&mut self, replaced: &BTreeSet<String>) {
         self.positions.retain(|partition, _| !replaced.contains(&*partition.topic));
+        if !replaced.is_empty() {
+            // A broker that remembers a partition does so by its topic's id.
+            self.polls.values_mut().for_each(|poll| poll.session.lost());
+        }
         for partition in self.directory.partitions() {
             if self.positions.contains_key(&partition) {
                 continue;

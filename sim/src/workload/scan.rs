@@ -9,7 +9,7 @@ use super::{
     topics,
 };
 use crate::oracle::{ClientEvent, Purpose};
-use sillon_broker::types::TopicPartition;
+use sillon_broker::types::{TopicId, TopicPartition};
 use sillon_client::ConnectionError;
 use sillon_protocol::{ErrorCode, messages::FetchRequest};
 use sillon_runtime::{Monotonic, Runtime};
@@ -146,6 +146,7 @@ async fn fetch(
         served_by: u32::try_from(leader).ok(),
         purpose: Purpose::Final,
         partition: partition.clone(),
+        topic_id: TopicId::default(),
         fetch_offset: position,
         high_watermark: fetched.high_watermark,
         log_start: fetched.log_start,

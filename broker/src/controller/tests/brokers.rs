@@ -142,6 +142,12 @@ fn a_broker_that_stops_hands_over_first() {
     world.hear();
     assert_eq!(world.run(stop), Ok(still), "it is remembered");
     assert_eq!(world.controller.chores(), []);
+    world.take_over();
+    assert_eq!(
+        world.propose("t", 0, &[2, 1]).unwrap_err().code,
+        ErrorCode::INELIGIBLE_REPLICA,
+        "the next controller knows"
+    );
     let old = Command::ControlledShutdown { broker: BrokerId(1), broker_epoch: BrokerEpoch(1) };
     assert_eq!(world.run(old).unwrap_err().code, ErrorCode::STALE_BROKER_EPOCH);
     world.register(1, false);

@@ -85,11 +85,19 @@ impl Reader {
     /// The offset for a time as the leader tells it, where there is one.
     pub(super) async fn list(&mut self, partition: &TopicPartition, timestamp: i64) -> Option<i64> {
         let leader = self.directory.routes.leader(partition);
+        let topic_id = self.directory.life(&partition.topic);
         match offsets::list(&mut self.directory, partition, timestamp).await {
             Ok(Some(listed)) => {
                 let (client, partition) = (self.client, partition.clone());
                 let (offset, leader_epoch) = (listed.offset, listed.leader_epoch);
-                self.tell(ClientEvent::Listed { client, partition, timestamp, leader_epoch, offset });
+                self.tell(ClientEvent::Listed {
+                    client,
+                    partition,
+                    topic_id,
+                    timestamp,
+                    leader_epoch,
+                    offset,
+                });
                 Some(offset).filter(|offset| *offset >= 0)
             }
             Ok(None) => None,
@@ -117,6 +125,7 @@ impl Reader {
             timeout_ms: 1000,
         };
         let leader = self.directory.routes.leader(&partition);
+        let topic_id = self.directory.life(&partition.topic);
         let response = match self.directory.ask_leader(&partition, &request).await {
             Ok(Some(response)) => response,
             Ok(None) => return,
@@ -130,7 +139,13 @@ impl Reader {
         let result = response.topics.first().and_then(|topic| topic.partitions.first());
         if let Some(result) = result.filter(|result| result.error_code == 0) {
             let (client, low_watermark) = (self.client, result.low_watermark);
-            self.tell(ClientEvent::DeletedRecords { client, partition, before_offset, low_watermark });
+            self.tell(ClientEvent::DeletedRecords {
+                client,
+                partition,
+                topic_id,
+                before_offset,
+                low_watermark,
+            });
         }
     }
 }

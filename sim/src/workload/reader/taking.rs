@@ -84,7 +84,8 @@ impl Reader {
         let to = end_offset.clamp(0, position.offset);
         self.change(partition, |position| (position.offset, position.last_epoch) = (to, epoch));
         let (reader, partition) = (self.client, partition.clone());
-        self.tell(ClientEvent::TruncationSignal { reader, partition, from: position.offset, to });
+        let topic_id = self.directory.life(&partition.topic);
+        self.tell(ClientEvent::TruncationSignal { reader, partition, topic_id, from: position.offset, to });
     }
 
     /// The position is out of range: on from the first record, or from the end.
@@ -94,7 +95,9 @@ impl Reader {
         let Some(to) = self.list(partition, timestamp).await else { return };
         let Some(from) = self.positions.get(partition).map(|position| position.offset) else { return };
         self.change(partition, |position| (position.offset, position.last_epoch) = (to, -1));
-        self.tell(ClientEvent::Moved { reader: self.client, partition: partition.clone(), from, to });
+        let (reader, partition) = (self.client, partition.clone());
+        let topic_id = self.directory.life(&partition.topic);
+        self.tell(ClientEvent::Moved { reader, partition, topic_id, from, to });
     }
 
     /// Damaged bytes stay damaged: a reader can only go on behind them.
@@ -115,11 +118,13 @@ impl Reader {
         fetched: Fetched,
     ) {
         let Fetched { partition, high_watermark, log_start, batches, .. } = fetched;
+        let topic_id = self.directory.life(&partition.topic);
         self.tell(ClientEvent::Read {
             reader: self.client,
             served_by: u32::try_from(broker).ok(),
             purpose,
             partition,
+            topic_id,
             fetch_offset,
             high_watermark,
             log_start,
