@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// So many topics are brought in line at the same time, and of each so many replicas: taking the lead waits for the disk,
 /// and the disk takes many at a time.
 const TOPICS_AT_A_TIME: usize = 16;
-const REPLICAS_AT_A_TIME: usize = 32;
+const REPLICAS_AT_A_TIME: usize = 64;
 
 impl Broker {
     /// Brings the replicas in line with the newest metadata; tries again what could not be opened before.
@@ -102,9 +102,8 @@ impl Broker {
         let is_reconfigured =
             known.is_none_or(|known| known.log_config != log_config || known.settings != settings);
         let is_known = self.cluster.is_known_to(image);
-        let mut replicas = Vec::with_capacity(topic.partitions.len());
-        let numbers: Vec<usize> = (0..topic.partitions.len()).collect();
-        for some in numbers.chunks(REPLICAS_AT_A_TIME) {
+        let mut replicas = BTreeMap::new();
+        for some in self.leaders_first(topic, known).chunks(REPLICAS_AT_A_TIME) {
             let updates = some.iter().map(|number| async {
                 let state = &topic.partitions[*number];
                 let old = known.and_then(|known| known.replicas.get(*number));
@@ -122,7 +121,7 @@ impl Broker {
                     Wanted { name, topic_id: topic.id, state, config: &log_config, settings, is_known };
                 self.update_replica(wanted, here).await
             });
-            replicas.extend(join_all(updates.collect()).await);
+            replicas.extend(some.iter().copied().zip(join_all(updates.collect()).await));
         }
         let throttled = |key: &str| {
             topic.configs.get(key).map_or_else(Default::default, |list| ThrottledReplicas::parse(list))
@@ -134,9 +133,21 @@ impl Broker {
             throttled_leaders: throttled("leader.replication.throttled.replicas"),
             throttled_followers: throttled("follower.replication.throttled.replicas"),
             log_config,
-            replicas,
+            replicas: replicas.into_values().collect(),
             image: topic.clone(),
         }
+    }
+
+    /// A topic's partitions, those first that this broker begins to lead: nobody serves them until it does, and that
+    /// waits for the disk.
+    fn leaders_first(&self, topic: &TopicImage, known: Option<&Arc<Topic>>) -> Vec<usize> {
+        let me = Some(self.config.broker_id);
+        let mut numbers: Vec<usize> = (0..topic.partitions.len()).collect();
+        numbers.sort_by_key(|number| {
+            let led = known.and_then(|known| known.image.partitions.get(*number)?.leader);
+            topic.partitions[*number].leader != me || led == me
+        });
+        numbers
     }
 
     fn leader_settings(&self, layers: &Layers<'_>, topic: &TopicImage) -> LeaderSettings {
