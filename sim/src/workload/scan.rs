@@ -6,7 +6,6 @@ use super::{
     fetching::{self, Limits},
     offsets,
     session::{Session, Wanted},
-    topics,
 };
 use crate::oracle::{ClientEvent, Purpose};
 use sillon_broker::types::{TopicId, TopicPartition};
@@ -28,14 +27,29 @@ const SCANNER: u32 = u32::MAX;
 /// Which partition could not be read to its end within a minute of simulated time, and why.
 pub async fn final_scan(runtime: Runtime, shared: Arc<Shared>) -> Result<(), String> {
     let mut directory = Directory::new(runtime, shared.clone(), "scanner".into());
-    directory.refresh().await;
-    for partition in topics::partitions(&shared) {
+    for partition in all_partitions(&mut directory, &shared).await? {
         let deadline = directory.runtime.now() + PATIENCE;
         scan(&mut directory, &shared, &partition, deadline)
             .await
             .map_err(|error| format!("{partition}: {error}"))?;
     }
     Ok(())
+}
+
+/// All partitions that there are, also those by which topics grew.
+async fn all_partitions(directory: &mut Directory, shared: &Shared) -> Result<Vec<TopicPartition>, String> {
+    let deadline = directory.runtime.now() + PATIENCE;
+    loop {
+        directory.refresh().await;
+        let unknown = shared.topics.iter().find(|plan| directory.routes.partition_count(&plan.name) == 0);
+        match unknown {
+            None => return Ok(directory.partitions()),
+            Some(plan) if directory.runtime.now() > deadline => {
+                return Err(format!("nobody tells of the partitions of {}", plan.name));
+            }
+            Some(_) => directory.runtime.sleep(PAUSE).await,
+        }
+    }
 }
 
 async fn scan(
