@@ -34,7 +34,9 @@ pub(super) fn on_ordered(
     let Some(source) = lineage.replicas.get(&leader).filter(leads) else { return };
     let common = replica.common_with(source);
     if anew {
-        judge.demand(Invariant::I14, to >= common || replica.log_end < source.log_start, || {
+        // A log that holds nothing begins where the first batch that it is given does.
+        let is_empty = replica.log_start >= replica.log_end;
+        judge.demand(Invariant::I14, to >= common || is_empty || replica.log_end < source.log_start, || {
             format!(
                 "a follower begins anew at {to}, but has in common with its leader what is below {common}"
             )
