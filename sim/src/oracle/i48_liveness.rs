@@ -163,8 +163,6 @@ mod tests {
             cluster.advance(0, 2);
             cluster.append(0, 2, 2);
             cluster.fetch(1);
-            cluster.lag(0, 2);
-            cluster.propose_isr(0, 0, &[0, 1]);
             cluster.confirm_isr(0, 1, &[0, 1]);
             cluster.later_ms(ms);
             cluster.advance(0, 4);
