@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Those of librdkafka's own tests that need three brokers: fetching from the nearest replica, topics deleted and made again under a producer, topics
-# made late. Each is judged by librdkafka's own verdict; a skip is no pass. Starts a cluster of its own with the script that CLUSTER names,
+# made late. The first two need consumer groups; what they check beside is checked without, too. Each is judged by librdkafka's own verdict; a skip is no pass. Starts a cluster of its own with the script that CLUSTER names,
 # because topics must not be made automatically and the replica to fetch from is chosen by rack. LIBRDKAFKA_TESTS names a folder with a built
 # librdkafka/tests; else librdkafka is built once, from the sources that the crate rdkafka-sys carries (3 minutes).
 . "$(dirname "$(realpath "$0")")/../lib.sh"
@@ -38,6 +38,7 @@ run_test() {
 }
 
 build_tests
+python_environment
 export CLUSTER_DIRECTORY=$WORK/librdkafka-cluster CLUSTER_PORT ENSEMBLE_PORT
 export CLUSTER_SETTINGS='auto.create.topics.enable=false
 num.partitions=4
@@ -48,7 +49,26 @@ trap '"$CLUSTER" remove' EXIT
 "$CLUSTER" start >/dev/null || { echo "FAIL the cluster does not start"; exit 1; }
 export LD_LIBRARY_PATH=$tests/../src:$tests/../src-cpp RDKAFKA_TEST_CONF=$WORK/librdkafka-test.conf TEST_KAFKA_VERSION=${TEST_KAFKA_VERSION:-3.9.0}
 printf 'bootstrap.servers=%s\ntest.topic.prefix=rdkafkatest\n' "$("$CLUSTER" bootstrap)" >"$RDKAFKA_TEST_CONF"
-step 0101_fetch_from_follower run_test 0101_fetch_from_follower default
-step 0107_topic_recreate run_test 0107_topic_recreate noautocreate
+# 0101 and 0107 subscribe: without consumer groups they wait for ever. What they check beyond that is checked here as well.
+# offers API: whether the first broker's ApiVersions names it.
+offers() {
+  local first host port
+  first=$("$CLUSTER" bootstrap)
+  first=${first%%,*} host=${first%%:*}
+  port=${first#*:}
+  exec 3<>"/dev/tcp/$host/${port%%,*}" || return 1
+  printf '\0\0\0\012\0\022\0\0\0\0\0\001\377\377' >&3
+  timeout 2 cat <&3 | od -An -v -tu1 -w1 | awk -v api="$1" 'NR > 14 && (NR - 15) % 6 == 0 { high = $1 } NR > 14 && (NR - 15) % 6 == 1 && high * 256 + $1 == api { found = 1 } END { exit !found }'
+}
+JOIN_GROUP=11
+if offers $JOIN_GROUP; then
+  step 0101_fetch_from_follower run_test 0101_fetch_from_follower default
+  step 0107_topic_recreate run_test 0107_topic_recreate noautocreate
+else
+  echo "left out: 0101_fetch_from_follower, 0107_topic_recreate: the brokers have no consumer groups"
+fi
+checked() { "$python" "$conformance/clients/python/cluster_checks.py" "$("$CLUSTER" bootstrap)" "$1"; }
+step "fetched from the nearest replica" checked nearest
+step "a topic made again under a producer" checked again
 step 0111_delay_create_topics run_test 0111_delay_create_topics noautocreate
 finish

@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 /// So many topics are brought in line at the same time, and of each so many replicas: taking the lead waits for the disk,
 /// and the disk takes many at a time.
 const TOPICS_AT_A_TIME: usize = 16;
-const REPLICAS_AT_A_TIME: usize = 32;
+const REPLICAS_AT_A_TIME: usize = 64;
 
 impl Broker {
     /// Brings the replicas in line with the newest metadata; tries again what could not be opened before.
@@ -73,21 +73,19 @@ impl Broker {
     /// Topics that are gone, or whose name another topic has now, go before anything is opened under their names.
     async fn remove_gone(&self, old: &Topics, image: &MetadataImage) {
         for topic in old.iter().filter(|topic| image.topic_by_id(topic.id).is_none()) {
-            self.remove_replicas(topic.here()).await;
+            for partition in topic.here() {
+                self.remove_replica(partition).await;
+            }
             self.observers.tell(|| Observation::TopicDeleted { topic: &topic.name, topic_id: topic.id });
         }
     }
 
-    async fn remove_replicas(&self, partitions: impl Iterator<Item = &Arc<Partition>>) {
-        let mut names = Vec::new();
-        for partition in partitions {
-            let name = partition.name();
-            self.replication.forget((partition.topic_id(), name.partition));
-            partition.remove().await;
-            names.push(name.clone());
-        }
-        if let Err(error) = self.directories.delete_logs(&names).await {
-            tracing::error!(partitions = names.len(), %error, "logs of removed replicas stay on disk");
+    async fn remove_replica(&self, partition: &Partition) {
+        let name = partition.name();
+        self.replication.forget((partition.topic_id(), name.partition));
+        partition.remove().await;
+        if let Err(error) = self.directories.delete_log(name).await {
+            tracing::error!(partition = %name, %error, "the log of a removed replica stays on disk");
         }
     }
 
@@ -103,10 +101,9 @@ impl Broker {
         let settings = self.leader_settings(&layers, topic);
         let is_reconfigured =
             known.is_none_or(|known| known.log_config != log_config || known.settings != settings);
-        let mut replicas = Vec::with_capacity(topic.partitions.len());
-        let numbers: Vec<usize> = (0..topic.partitions.len()).collect();
-        let knows_us = self.is_known(image);
-        for some in numbers.chunks(REPLICAS_AT_A_TIME) {
+        let is_known = self.cluster.is_known_to(image);
+        let mut replicas = BTreeMap::new();
+        for some in self.leaders_first(topic, known).chunks(REPLICAS_AT_A_TIME) {
             let updates = some.iter().map(|number| async {
                 let state = &topic.partitions[*number];
                 let old = known.and_then(|known| known.replicas.get(*number));
@@ -121,10 +118,10 @@ impl Broker {
                 };
                 let name = TopicPartition { topic: name.clone(), partition: *number as i32 };
                 let wanted =
-                    Wanted { name, topic_id: topic.id, state, config: &log_config, settings, knows_us };
+                    Wanted { name, topic_id: topic.id, state, config: &log_config, settings, is_known };
                 self.update_replica(wanted, here).await
             });
-            replicas.extend(join_all(updates.collect()).await);
+            replicas.extend(some.iter().copied().zip(join_all(updates.collect()).await));
         }
         let throttled = |key: &str| {
             topic.configs.get(key).map_or_else(Default::default, |list| ThrottledReplicas::parse(list))
@@ -136,9 +133,21 @@ impl Broker {
             throttled_leaders: throttled("leader.replication.throttled.replicas"),
             throttled_followers: throttled("follower.replication.throttled.replicas"),
             log_config,
-            replicas,
+            replicas: replicas.into_values().collect(),
             image: topic.clone(),
         }
+    }
+
+    /// A topic's partitions, those first that this broker begins to lead: nobody serves them until it does, and that
+    /// waits for the disk.
+    fn leaders_first(&self, topic: &TopicImage, known: Option<&Arc<Topic>>) -> Vec<usize> {
+        let me = Some(self.config.broker_id);
+        let mut numbers: Vec<usize> = (0..topic.partitions.len()).collect();
+        numbers.sort_by_key(|number| {
+            let led = known.and_then(|known| known.image.partitions.get(*number)?.leader);
+            topic.partitions[*number].leader != me || led == me
+        });
+        numbers
     }
 
     fn leader_settings(&self, layers: &Layers<'_>, topic: &TopicImage) -> LeaderSettings {
@@ -152,7 +161,7 @@ impl Broker {
         if !wanted.state.replicas.contains(&self.config.broker_id) {
             if let Some(partition) = here {
                 tracing::info!(partition = %wanted.name, "this broker holds it no longer; its log is removed");
-                self.remove_replicas(std::iter::once(partition)).await;
+                self.remove_replica(partition).await;
             }
             return Replica::Elsewhere;
         }
@@ -169,44 +178,35 @@ impl Broker {
                 }
             },
         };
-        self.give_role(&partition, wanted.state, wanted.settings, wanted.knows_us).await;
+        self.give_role(&partition, wanted.state, wanted.settings, wanted.is_known).await;
         Replica::Here(partition)
-    }
-
-    /// Whether the metadata knows of this process: of its registration, not of one that ended.
-    fn is_known(&self, image: &MetadataImage) -> bool {
-        let registered = image.brokers.get(&self.config.broker_id);
-        registered.is_some_and(|registered| registered.broker_epoch == self.cluster.broker_epoch())
     }
 
     /// Has a replica lead or follow. Where its log cannot take that in it is offline, and this is repeated once it was
     /// opened again.
     ///
-    /// Metadata that does not know of this process yet speaks of an earlier one when it names this broker as a leader:
-    /// what that one had in its log may be lost. Leadership begins only in an epoch that was given to this process.
+    /// Nobody begins to lead before the controller knows this process (`is_known`): in the same epoch the process before
+    /// may have written records that were lost with it. Once it is known, whatever it leads it leads in a new epoch.
     async fn give_role(
         &self,
         partition: &Arc<Partition>,
         state: &PartitionImage,
         settings: LeaderSettings,
-        knows_us: bool,
+        is_known: bool,
     ) {
-        let me = self.config.broker_id;
-        let leads = partition.leading(|leader| leader.leader_epoch()) == Some(state.leader_epoch);
-        let of_an_earlier_process = state.leader == Some(me) && !knows_us && !leads;
-        let without_leader;
-        let state = match of_an_earlier_process {
-            true => {
-                without_leader = PartitionImage { leader: None, ..state.clone() };
-                &without_leader
-            }
-            false => state,
-        };
+        let leads_already = partition.is_leader() && partition.leader_epoch() == state.leader_epoch;
+        let is_for_another = state.leader == Some(self.config.broker_id) && !is_known && !leads_already;
+        let led_by_nobody = is_for_another.then(|| PartitionImage { leader: None, ..state.clone() });
+        let state = led_by_nobody.as_ref().unwrap_or(state);
         if let Err(error) = partition.follow_metadata(state, settings, self.runtime.now()).await {
             tracing::error!(partition = %partition.name(), %error, "the replica cannot take its role");
         }
         let leader = partition.following().map(|(leader, _)| leader);
-        self.replication.assign(&self.strong(), partition, leader.filter(|leader| *leader != me));
+        self.replication.assign(
+            &self.strong(),
+            partition,
+            leader.filter(|leader| *leader != self.config.broker_id),
+        );
     }
 
     async fn open_replica(&self, wanted: &Wanted<'_>) -> Result<Arc<Partition>, LogError> {
@@ -288,8 +288,8 @@ impl Broker {
                 if let Some(topic) = newest.by_id(topic.id).filter(is_same)
                     && let Some(state) = topic.partition_image(index)
                 {
-                    let knows_us = self.is_known(&self.image());
-                    self.give_role(partition, state, topic.settings, knows_us).await;
+                    let is_known = self.cluster.is_known_to(&self.image());
+                    self.give_role(partition, state, topic.settings, is_known).await;
                 }
             }
         }
@@ -316,8 +316,7 @@ struct Wanted<'a> {
     state: &'a PartitionImage,
     config: &'a LogConfig,
     settings: LeaderSettings,
-    /// Whether the metadata knows of this process.
-    knows_us: bool,
+    is_known: bool,
 }
 
 fn is_to_be_reopened(partition: &Partition) -> bool {

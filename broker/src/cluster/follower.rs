@@ -53,6 +53,8 @@ pub(super) struct Following {
 /// Brings the broker in line, again and again.
 pub(super) async fn apply(shared: Arc<Shared>, following: Arc<Following>, reconcile: Reconcile) {
     let mut applied = MetadataPosition::default();
+    // Which of the metadata is about this process, its registration tells.
+    shared.until(Shared::first_epoch).await;
     loop {
         let image = shared
             .until(|shared| {

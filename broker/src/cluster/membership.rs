@@ -259,6 +259,12 @@ impl Cluster for Membership {
         self.shared.broker_epoch()
     }
 
+    fn is_known_to(&self, image: &MetadataImage) -> bool {
+        let known = image.brokers.get(&self.shared.broker_id()).map(|broker| broker.broker_epoch);
+        let first = self.shared.first_epoch();
+        first.is_some_and(|first| known.is_some_and(|known| known >= first))
+    }
+
     fn controller(&self) -> Option<Arc<dyn ActiveController>> {
         self.shared.office().map(|office| office as Arc<dyn ActiveController>)
     }

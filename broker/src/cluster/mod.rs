@@ -56,6 +56,13 @@ pub trait Cluster: Send + Sync + 'static {
     /// This broker's registration; [`BrokerEpoch::NONE`] where it has none at present.
     fn broker_epoch(&self) -> BrokerEpoch;
 
+    /// Whether an image knows a registration of this process. Where it does not, what it gives this broker to lead was
+    /// meant for a process before, which may have had more records than are left.
+    fn is_known_to(&self, image: &MetadataImage) -> bool {
+        let _ = image;
+        true
+    }
+
     /// The controller, where it is this broker at present.
     fn controller(&self) -> Option<Arc<dyn ActiveController>>;
 

@@ -72,6 +72,8 @@ struct Values {
     applied: MetadataPosition,
     /// Whether the controller still has to hear that the last stop was unclean.
     unclean: bool,
+    /// The first registration of this process.
+    first: BrokerEpoch,
     /// The newest registration of this process that the controller has seen.
     seen: BrokerEpoch,
     /// No new registration: the broker is about to stop.
@@ -105,6 +107,7 @@ impl Shared {
                 office: None,
                 applied: MetadataPosition::default(),
                 unclean: settings.unclean,
+                first: BrokerEpoch::NONE,
                 seen: BrokerEpoch::NONE,
                 leaving: false,
             }),
@@ -185,7 +188,12 @@ impl Shared {
 
     pub(super) fn registered(&self, registration: Registration) {
         let Registration { broker_epoch, unclean } = registration;
-        self.change(|values| values.registration = Some(registration));
+        self.change(|values| {
+            values.registration = Some(registration);
+            if values.first == BrokerEpoch::NONE {
+                values.first = broker_epoch;
+            }
+        });
         self.observers.tell(|| Observation::Registered { broker_epoch, unclean });
         tracing::info!(broker = %self.broker_id(), %broker_epoch, unclean, "registered");
     }
@@ -196,6 +204,11 @@ impl Shared {
             self.observers.tell(|| Observation::Unregistered { broker_epoch });
             tracing::info!(broker = %self.broker_id(), %broker_epoch, "not registered any more");
         }
+    }
+
+    /// The first registration of this process; none before there is one.
+    pub(super) fn first_epoch(&self) -> Option<BrokerEpoch> {
+        Some(self.values().first).filter(|first| *first != BrokerEpoch::NONE)
     }
 
     /// Whether a registration has to say that the last stop was unclean.

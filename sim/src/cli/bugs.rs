@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   sillon-sim bugs                      every planted bug
   sillon-sim bugs B26 --seeds 500      one of them, up to 500 seeds
+  sillon-sim bugs --only B26 --json    the same for programs
 
 A patch in sim/bugs/ begins with lines that say what it is:
 
@@ -28,7 +29,8 @@ A patch in sim/bugs/ begins with lines that say what it is:
 
 and goes on as `git diff` prints it. It is applied to a copy of the tree in target/bugs/, which is built with the
 profile `sim`. The bug counts as found when a seed fails, its bundle replays to the same failure, and the tree without
-the bug passes ten times as many seeds of the same scenario.";
+the bug passes ten times as many seeds of the same scenario. Then faults are left out of the run that failed as long as
+it fails in the same way; the table shows how many are left.";
 
 /// Arguments of `bugs`.
 #[derive(Debug, Args)]
@@ -37,12 +39,21 @@ pub(super) struct BugsArguments {
     /// Which bugs: B26; all where none is named
     #[arg(value_name = "ID")]
     ids: Vec<String>,
+    /// The same, as an option
+    #[arg(long, value_name = "ID", value_delimiter = ',')]
+    only: Vec<String>,
     /// How many seeds are tried at most for each bug
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: u64,
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
+    /// So many times as many seeds as the bug needed must pass without it; 0 to leave that out
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    clean: u64,
+    /// How many runs may be made to find out which faults the failure needs; 0 to leave that out
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    shrink_runs: u64,
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
@@ -81,6 +92,11 @@ struct Found {
     seed: u64,
     bundle: String,
     replays: bool,
+    /// Faults in the plan of the run that failed.
+    faults: usize,
+    /// Those that are left when no more can be left out; none where that was not looked at.
+    faults_left: Option<usize>,
+    plan_left: Vec<String>,
     clean_seeds: u64,
     clean_passes: bool,
     /// The first failure of the tree without the bug.
@@ -95,7 +111,8 @@ impl Finding {
 
 pub(super) fn bugs(arguments: &BugsArguments) -> Done {
     let tree = find::tree()?;
-    let bugs = wanted(&all(&tree)?, &arguments.ids)?;
+    let ids: Vec<String> = arguments.ids.iter().chain(&arguments.only).cloned().collect();
+    let bugs = wanted(&all(&tree)?, &ids)?;
     let bar = progress_bar(bugs.len() as u64, "bugs", arguments.no_progress);
     let mut findings = Vec::new();
     for bug in &bugs {
@@ -111,7 +128,10 @@ pub(super) fn bugs(arguments: &BugsArguments) -> Done {
     let found = findings.iter().filter(|finding| finding.is_good()).count();
     match arguments.json {
         true => println!("{}", serde_json::to_string_pretty(&findings)?),
-        false => println!("{found} of {} planted bugs found", findings.len()),
+        false => {
+            table(&findings);
+            println!("{found} of {} planted bugs found", findings.len());
+        }
     }
     Ok(if found == findings.len() { GOOD } else { FAILED })
 }
@@ -187,24 +207,48 @@ fn one(arguments: &BugsArguments, tree: &Path, bug: &Bug) -> Result<Finding, Wro
         cpu_seconds: summary["cpu_ns"].as_f64().unwrap_or(0.0) / 1e9,
     };
     if let Some(failure) = summary["failures"].get(0) {
-        let text = |name: &str| failure[name].as_str().unwrap_or_default().to_string();
-        let (invariant, bundle) = (text("name"), text("bundle"));
-        let replays = !bundle.is_empty() && replays(&program, &copy, &bundle)?;
-        let clean_seeds = finding.seeds_tried.saturating_mul(10).max(10);
-        let clean = sweep(&std::env::current_exe()?, tree, &bug.scenario, arguments.seed, clean_seeds, None)?;
-        finding.found = Some(Found {
-            as_expected: bug.invariants.contains(&invariant),
-            invariant,
-            text: text("text"),
-            seed: failure["seed"].as_u64().unwrap_or(0),
-            bundle,
-            replays,
-            clean_seeds,
-            clean_passes: clean["failures"].as_array().is_some_and(Vec::is_empty),
-            clean_failure: clean["failures"][0]["text"].as_str().map(str::to_string),
-        });
+        finding.found = Some(found(arguments, (tree, &copy), bug, (&program, finding.seeds_tried), failure)?);
     }
     Ok(finding)
+}
+
+/// Looks closer at a failure: whether it replays, what it needs, and whether it is the bug's.
+fn found(
+    arguments: &BugsArguments,
+    (tree, copy): (&Path, &Path),
+    bug: &Bug,
+    (program, seeds): (&Path, u64),
+    failure: &Value,
+) -> Result<Found, Wrong> {
+    let text = |name: &str| failure[name].as_str().unwrap_or_default().to_string();
+    let (invariant, bundle) = (text("name"), text("bundle"));
+    let replays = !bundle.is_empty() && replays(program, copy, &bundle)?;
+    let shrunk = match arguments.shrink_runs {
+        0 => Value::Null,
+        _ if bundle.is_empty() => Value::Null,
+        runs => shrunk(program, copy, &bundle, runs)?,
+    };
+    let plan_left = shrunk["plan"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let clean_seeds = seeds.saturating_mul(arguments.clean);
+    let clean = match clean_seeds {
+        0 => Value::Null,
+        _ => sweep(&std::env::current_exe()?, tree, &bug.scenario, arguments.seed, clean_seeds, None)?,
+    };
+    let clean_failure = clean["failures"][0]["text"].as_str().map(str::to_string);
+    Ok(Found {
+        as_expected: bug.invariants.contains(&invariant),
+        invariant,
+        text: text("text"),
+        seed: failure["seed"].as_u64().unwrap_or(0),
+        bundle,
+        replays,
+        faults: shrunk["faults_before"].as_u64().unwrap_or(0) as usize,
+        faults_left: shrunk["faults_left"].as_u64().map(|left| left as usize),
+        plan_left: plan_left.map(str::to_string).collect(),
+        clean_seeds,
+        clean_passes: clean_failure.is_none(),
+        clean_failure,
+    })
 }
 
 /// Brings the copy in line with the tree's files. Files that are the same are left alone, so that cargo need not build
@@ -299,6 +343,31 @@ fn replays(program: &Path, tree: &Path, bundle: &str) -> Result<bool, Wrong> {
     Ok(result["same"].as_bool().unwrap_or(false))
 }
 
+fn shrunk(program: &Path, tree: &Path, bundle: &str, runs: u64) -> Result<Value, Wrong> {
+    let mut command = Command::new(program);
+    command.args(["shrink", bundle, "--json", "--no-progress", "--runs", &runs.to_string()]);
+    let output = command.current_dir(tree).output()?;
+    serde_json::from_slice(&output.stdout).map_err(|_| {
+        format!("the failure cannot be shrunk: {}", String::from_utf8_lossy(&output.stderr).trim()).into()
+    })
+}
+
+/// A line for each bug.
+fn table(findings: &[Finding]) {
+    println!("\n{:<6} {:<10} {:>6} {:>8} {:>7}  scenario", "bug", "found by", "seeds", "CPU s", "faults");
+    for finding in findings {
+        let found = finding.found.as_ref();
+        let by = match found {
+            None => "-",
+            Some(found) => found.invariant.as_str(),
+        };
+        let left = found.and_then(|found| found.faults_left).map_or("-".to_owned(), |left| left.to_string());
+        let (seeds, cpu) = (finding.seeds_tried, finding.cpu_seconds);
+        println!("{:<6} {by:<10} {seeds:>6} {cpu:>8.1} {left:>7}  {}", finding.id, finding.scenario);
+    }
+    println!();
+}
+
 fn tell(finding: &Finding) {
     println!("{}  {}", finding.id, finding.title);
     let seeds = finding.seeds_tried;
@@ -322,7 +391,12 @@ fn tell(finding: &Finding) {
         found.bundle,
         if found.replays { "replays to the same failure" } else { "DOES NOT REPLAY" }
     );
+    if let Some(left) = found.faults_left {
+        println!("     {left} of {} faults are left when no more can be left out", found.faults);
+        found.plan_left.iter().for_each(|line| println!("     {line}"));
+    }
     match &found.clean_failure {
+        None if found.clean_seeds == 0 => {}
         None => println!("     without the bug the tree passes {} seeds", found.clean_seeds),
         Some(failure) => println!("     WITHOUT THE BUG THE TREE FAILS as well: {failure}"),
     }

@@ -10,6 +10,7 @@ mod find;
 mod list;
 mod replay;
 mod run;
+mod shrink;
 mod trace;
 
 use crate::scenario::Scenario;
@@ -70,6 +71,8 @@ enum Command {
     List(list::ListArguments),
     /// Check scenario files without running them
     Check(list::CheckArguments),
+    /// Leave faults out of a failing run as long as it fails in the same way
+    Shrink(shrink::ShrinkArguments),
     /// Plant each bug of sim/bugs/ in a copy of the tree, and see whether it is found
     Bugs(bugs::BugsArguments),
     /// Print a line for each seed: seed, hash, events
@@ -128,6 +131,7 @@ pub fn main() -> ExitCode {
         Command::Trace(arguments) => trace::trace(arguments),
         Command::List(arguments) => list::list(arguments),
         Command::Check(arguments) => list::check(arguments),
+        Command::Shrink(arguments) => shrink::shrink(arguments),
         Command::Bugs(arguments) => bugs::bugs(arguments),
         Command::Hashes(arguments) => determinism::hashes(arguments),
     };

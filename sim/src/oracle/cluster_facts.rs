@@ -7,7 +7,7 @@ use super::{
     i07_maximal_isr as i07, i08_never_below_committed as i08, i09_watermarks as i09,
     i11_leader_completeness as i11, i18_committed_reads as i18, i22_one_leader as i22,
     i23_leader_epochs as i23, i24_lineage_signals as i24, i33_state_writes as i33, i36b_convergence as i36b,
-    i52_visibility as i52, i66_isr_changes as i66,
+    i48_liveness as i48, i52_visibility as i52, i66_isr_changes as i66,
     invariant::Invariant,
     state::State,
     truth::{Change, StateWrite},
@@ -119,7 +119,11 @@ impl State {
             }
             _ => {}
         }
-        lineage.replicas.get_mut(&node).expect("the caller looked").high_watermark = Some(to);
+        let replica = lineage.replicas.get_mut(&node).expect("the caller looked");
+        replica.high_watermark = Some(to);
+        if let Some(leading) = &mut replica.leading {
+            i48::on_moved(judge, contract, leading);
+        }
     }
 
     pub(super) fn on_served(&mut self, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
@@ -195,12 +199,18 @@ impl State {
     fn on_isr(&mut self, now_ns: u64, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
         let State { judge, partitions, contract, truth, .. } = self;
         let lineage = partitions.get_mut(name).expect("the caller looked");
+        let numbered = |broker: &BrokerId| u32::try_from(broker.0).unwrap_or(u32::MAX);
+        let reporter = match observation {
+            Observation::ReplicaReported { replica, .. } => lineage.replicas.get(&numbered(replica)),
+            _ => None,
+        };
+        let reporters_epoch = reporter.and_then(|reporter| reporter.leader_epoch);
         let replica = lineage.replicas.get_mut(&node).expect("the caller looked");
         let Some(mut leading) = replica.leading.take() else { return };
-        let numbered = |broker: &BrokerId| u32::try_from(broker.0).unwrap_or(u32::MAX);
         match observation {
             Observation::ReplicaReported { replica: follower, broker_epoch, log_end, .. } => {
                 let follower = numbered(follower);
+                i07::on_reported(judge, leading.epoch, reporters_epoch);
                 let report = Report { log_end: log_end.0, broker_epoch: broker_epoch.0 };
                 leading.reported.insert(follower, report);
                 if log_end.0 >= replica.log_end {
@@ -226,6 +236,7 @@ impl State {
                 leading.proposed.clear();
                 let known = replica.high_watermark.unwrap_or(0);
                 i03::on_isr(contract, &mut leading, contract.replication_factor, known);
+                i48::on_confirmed(contract, &mut leading, replica, now_ns);
             }
             _ => {}
         }
@@ -238,7 +249,11 @@ impl State {
         judge.at(now_ns, Some(node), None);
         let machine = nodes.entry(node).or_default();
         match observation {
-            Observation::Registered { broker_epoch, .. } => machine.broker_epoch = Some(broker_epoch.0),
+            Observation::Registered { broker_epoch, .. } => {
+                i36b::on_registered(judge, machine, broker_epoch.0);
+                machine.broker_epoch = Some(broker_epoch.0);
+                machine.registered = Some((machine.starts, broker_epoch.0));
+            }
             Observation::Unregistered { .. } => machine.broker_epoch = None,
             Observation::MetadataApplied { position, .. } => {
                 let position = (position.controller_epoch.0, position.version);

@@ -106,6 +106,8 @@ pub(super) struct Leading {
     pub lags: BTreeMap<u32, (u64, u64)>,
     /// The high watermark when the confirmed in-sync replicas became too few; none while they are enough.
     pub enough_until: Option<i64>,
+    /// Since when all that are in sync hold everything below an offset that the high watermark has not reached.
+    pub owed: Option<(u64, i64)>,
 }
 
 impl Leading {
@@ -419,6 +421,8 @@ pub(super) struct Node {
     pub metadata: Option<(i32, i64)>,
     /// The controller epoch in which its process is controller.
     pub controls: Option<i32>,
+    /// The last registration that one of its processes told, and which process that was.
+    pub registered: Option<(u64, i64)>,
     corrupted: Vec<Corruption>,
 }
 

@@ -150,6 +150,19 @@ fn controller(view: View<'_>, works: impl Fn(u32) -> bool) -> Option<String> {
     })
 }
 
+/// A process says that it is registered: by itself, not by one before it.
+pub(super) fn on_registered(judge: &mut Judge, machine: &Node, broker_epoch: i64) {
+    let Some((start, known)) = machine.registered.filter(|(start, _)| *start != machine.starts) else {
+        return;
+    };
+    judge.demand(Invariant::I46, broker_epoch > known, || {
+        format!(
+            "the process of start {} is registered as {broker_epoch}; the one of start {start} was as {known}",
+            machine.starts
+        )
+    });
+}
+
 fn registrations(view: View<'_>, works: impl Fn(u32) -> bool) -> Option<String> {
     let running = view.nodes.iter().filter(|(node, _)| works(**node));
     running.filter(|(node, _)| **node < view.contract.brokers).find_map(|(node, machine)| {
@@ -243,6 +256,22 @@ mod tests {
         let judged = cluster.oracle.violations();
         assert!(judged.iter().all(|found| !GOALS.contains(&found.invariant)), "{judged:#?}");
         GOALS.iter().for_each(|goal| assert!(cluster.oracle.evaluations()[goal] > 0, "{goal}"));
+    }
+
+    #[test]
+    fn a_registration_is_the_process_own() {
+        // B47: the node is there already, left by the process before.
+        for (second, legal) in [(6, true), (5, false)] {
+            let cluster = Cluster::three();
+            cluster.registered(1, 5);
+            cluster.stop(1, crate::oracle::events::Stop::Killed);
+            cluster.oracle.node_starting(1);
+            cluster.registered(1, second);
+            match legal {
+                true => cluster.assert_legal(&[Invariant::I46]),
+                false => cluster.assert_violated(Invariant::I46),
+            }
+        }
     }
 
     #[test]

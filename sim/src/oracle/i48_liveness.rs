@@ -1,6 +1,11 @@
 //! I48 and I50: once the faults are over, producers succeed and consumers reach the end, in time.
 
-use super::{Contract, invariant::Invariant, judge::Judge};
+use super::{
+    Contract,
+    ghost::{Leading, Partition},
+    invariant::Invariant,
+    judge::Judge,
+};
 use sillon_broker::types::TopicPartition;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -119,8 +124,62 @@ impl Liveness {
     }
 }
 
+/// A leader learnt who is in sync. Where all of them hold more than is committed, it is to be committed now: nothing
+/// else need happen any more that would make the leader look.
+pub(super) fn on_confirmed(contract: &Contract, leading: &mut Leading, replica: &Partition, now_ns: u64) {
+    leading.owed = None;
+    // How much is on the leader's disk is its own affair.
+    if contract.flush_every_message || leading.enough_until.is_some() {
+        return;
+    }
+    let mut ends = leading
+        .isr
+        .iter()
+        .filter(|member| **member != replica.node)
+        .map(|member| leading.reported.get(member).map(|report| report.log_end));
+    let held = ends.try_fold(replica.log_end, |least, end| Some(least.min(end?)));
+    leading.owed = held
+        .filter(|held| replica.high_watermark.is_some_and(|known| known < *held))
+        .map(|held| (now_ns, held));
+}
+
+/// A leader's high watermark moves.
+pub(super) fn on_moved(judge: &mut Judge, contract: &Contract, leading: &mut Leading) {
+    let Some((since_ns, held)) = leading.owed.take() else { return };
+    let late_ns = judge.now_ns().saturating_sub(since_ns);
+    judge.demand(Invariant::I48, late_ns <= contract.slack_ns, || {
+        format!(
+            "the high watermark moves only now; all in sync have held what is below {held} for {} ms",
+            late_ns / 1_000_000
+        )
+    });
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_all_in_sync_hold_is_committed_at_once() {
+        use crate::oracle::cluster_testing::Cluster;
+        // B19: the one that held it back has gone.
+        for (ms, legal) in [(1, true), (30_000, false)] {
+            let cluster = Cluster::three();
+            cluster.lead(0, 0, &[0, 1, 2]);
+            cluster.append(0, 0, 2);
+            cluster.fetch(1);
+            cluster.fetch(2);
+            cluster.advance(0, 2);
+            cluster.append(0, 2, 2);
+            cluster.fetch(1);
+            cluster.confirm_isr(0, 1, &[0, 1]);
+            cluster.later_ms(ms);
+            cluster.advance(0, 4);
+            match legal {
+                true => cluster.assert_legal(&[Invariant::I48]),
+                false => cluster.assert_violated(Invariant::I48),
+            }
+        }
+    }
+
     use crate::oracle::{
         Contract, Invariant,
         events::{ClientEvent, Purpose},

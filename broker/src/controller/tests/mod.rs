@@ -19,7 +19,10 @@ use crate::{
     metadata::{BrokerImage, Endpoint, PartitionImage},
     types::{BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition, Uuid},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 #[derive(Clone)]
 struct Node {

@@ -6,6 +6,7 @@ use crate::{
     controller::{ConfigEdit, ConfigOperation, ElectionKind, IsrProposal},
     metadata::MetadataImage,
 };
+use std::collections::BTreeSet;
 
 struct Random(u64);
 

@@ -3,6 +3,7 @@
 use super::*;
 use crate::controller::LoadedTopic;
 use sillon_protocol::ErrorCode;
+use std::collections::BTreeSet;
 
 fn refusal(result: Result<Outcome, ControllerError>) -> (ErrorCode, String) {
     let error = result.expect_err("it is refused");
