@@ -152,10 +152,12 @@ mod tests {
     #[test]
     fn in_time() {
         let run = healed();
-        assert!(!run.oracle.converged());
         run.connected(7, 7);
+        assert!(run.oracle.converged(), "where nobody asks, nothing is to be written");
+        let asked = run.invoke(7, &create("/a"));
         assert!(!run.oracle.converged());
-        run.write(7, &create("/a"));
+        let outcome = run.log(7, &create("/a"));
+        run.complete(asked, outcome);
         assert!(run.oracle.converged());
         for _ in 0..60 {
             run.later(SECOND);
