@@ -17,6 +17,7 @@ pub(crate) mod describe_cluster;
 pub(crate) mod describe_configs;
 pub(crate) mod describe_log_dirs;
 pub(crate) mod describe_producers;
+pub(crate) mod describe_replicas;
 pub(crate) mod describe_topic_partitions;
 pub(crate) mod elect_leaders;
 pub(crate) mod fetch;

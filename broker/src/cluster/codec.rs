@@ -72,6 +72,7 @@ mod tests {
             isr: vec![BrokerId(2)],
             eligible_leader_replicas: Vec::new(),
             last_known_leader: None,
+            unproven: Vec::new(),
         };
         let id = TopicId(Uuid::from_u128(9));
         let configs = BTreeMap::from([("retention.ms".to_owned(), "-1".to_owned())]);

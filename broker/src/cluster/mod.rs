@@ -10,6 +10,7 @@
 //! the controller only through it. Pure: `metadata_log`, `codec`.
 
 pub mod codec;
+mod compare;
 pub mod credentials;
 mod dial;
 mod election;

@@ -6,6 +6,7 @@
 
 use super::{
     ActiveController,
+    compare::{self, ASK_AGAIN},
     election::Term,
     load::{self, Reader, Watches},
     metadata_log::{MetadataLog, News},
@@ -14,7 +15,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    controller::{Command, Controller, ControllerError, Outcome, Plan, Write, layout},
+    controller::{Command, Controller, ControllerError, LogQuestion, Outcome, Plan, Write, layout},
     metadata::{MetadataImage, MetadataPosition},
     observe::Observation,
     types::{BrokerEpoch, BrokerId, ControllerEpoch},
@@ -95,6 +96,11 @@ impl Office {
         }
     }
 
+    /// The newest metadata that is certain.
+    pub(super) fn newest(&self) -> Arc<MetadataImage> {
+        self.state().log.image().clone()
+    }
+
     async fn answer_poll(&self, request: FetchMetadataRequest) -> FetchMetadataResponse {
         let poll = Poll::begin(
             &self.polls,
@@ -133,7 +139,7 @@ impl ActiveController for Office {
     }
 
     fn image(&self) -> Arc<MetadataImage> {
-        self.state().log.image().clone()
+        self.newest()
     }
 
     fn follow(&self, request: FetchMetadataRequest) -> BoxFuture<'_, FetchMetadataResponse> {
@@ -181,7 +187,17 @@ async fn serve(shared: &Arc<Shared>, client: &Client, term: Term) -> Result<&'st
         changed: Notify::new(),
         polls,
     });
-    let mut work = Work { shared, client, term, core, office: office.clone(), suspects, submitted, watches };
+    let mut work = Work {
+        shared,
+        client,
+        term,
+        core,
+        office: office.clone(),
+        suspects,
+        submitted,
+        watches,
+        asked: Vec::new(),
+    };
     let _held = Held(office.clone());
     shared.set_office(office);
     shared.observers.tell(|| Observation::BecameController { controller_epoch: term.epoch });
@@ -212,6 +228,8 @@ struct Work<'a> {
     suspects: mpsc::UnboundedReceiver<BrokerId>,
     submitted: mpsc::UnboundedReceiver<Submitted>,
     watches: Watches,
+    /// What brokers were asked last about their logs.
+    asked: Vec<LogQuestion>,
 }
 
 /// What there is to do.
@@ -225,6 +243,8 @@ enum Task {
     Dial,
     Suspect(BrokerId),
     Balance,
+    /// Brokers were asked for their logs, and this is what they said.
+    Compared(Command),
 }
 
 impl Work<'_> {
@@ -242,8 +262,19 @@ impl Work<'_> {
         let mut next_balance = interval.map(|interval| runtime.now() + interval);
         // Where the controller before is gone, so is a broker: it is found out at once.
         let mut next_dial = runtime.now();
+        // Brokers that are asked for their logs; commands go on meanwhile.
+        let mut comparison: Option<BoxFuture<'static, Command>> = None;
         self.do_chores().await?;
         loop {
+            if comparison.is_none() {
+                comparison = self.ask_for_logs();
+            }
+            let compared = async {
+                match &mut comparison {
+                    Some(comparison) => comparison.await,
+                    None => std::future::pending().await,
+                }
+            };
             let balance = async {
                 match next_balance {
                     Some(deadline) => runtime.sleep_until(deadline).await,
@@ -259,11 +290,13 @@ impl Work<'_> {
                 _ = self.watches.deletions.changed() => Task::Deletions,
                 submitted = self.submitted.recv() => Task::Submitted(submitted.ok_or(Doubt::Closed)?),
                 () = runtime.sleep_until(next_dial) => Task::Dial,
+                compared = compared => Task::Compared(compared),
                 () = balance => Task::Balance,
             };
             match task {
                 Task::Balance => next_balance = interval.map(|interval| runtime.now() + interval),
                 Task::Dial => next_dial = runtime.now() + SILENCE,
+                Task::Compared(_) => comparison = None,
                 _ => {}
             }
             self.perform(task).await?;
@@ -322,9 +355,22 @@ impl Work<'_> {
                 Some(command) => command,
                 None => return Ok(()),
             },
+            Task::Compared(command) => command,
         };
         self.do_own(&command).await?;
         self.do_chores().await
+    }
+
+    /// Asks brokers for their logs where the controller needs them.
+    fn ask_for_logs(&mut self) -> Option<BoxFuture<'static, Command>> {
+        let questions = self.core.questions();
+        let is_repeated = !questions.is_empty() && questions == self.asked;
+        self.asked.clone_from(&questions);
+        if questions.is_empty() {
+            return None;
+        }
+        let pause = if is_repeated { ASK_AGAIN } else { Duration::ZERO };
+        Some(Box::pin(compare::compare(self.shared.clone(), questions, pause)))
     }
 
     /// Does what the controller has to do by itself, until all is in order.

@@ -124,6 +124,9 @@ pub enum Command {
     },
     /// A chore: partitions that are due get a leader, lose replicas that are gone, or come to the end of a reassignment.
     SettlePartitions,
+    /// Unproven replicas said how far their logs go: what they said to [`super::Controller::questions`]. The most complete
+    /// log of a partition leads, where all were asked and nothing has changed since.
+    LogsCompared(Vec<super::LogAnswer>),
 }
 
 /// A change of one configuration key.

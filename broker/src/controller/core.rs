@@ -40,6 +40,8 @@ pub struct Controller {
     leads: Leads,
     /// Partitions that settling would change.
     due: BTreeSet<TopicPartition>,
+    /// Partitions whose leader is found by comparing logs.
+    pub(super) undecided: BTreeSet<TopicPartition>,
     /// Topics whose nodes are not whole.
     unfinished: BTreeSet<Arc<str>>,
 }
@@ -65,6 +67,7 @@ impl Controller {
             progress: None,
             leads: Leads::default(),
             due: BTreeSet::new(),
+            undecided: BTreeSet::new(),
             unfinished: BTreeSet::new(),
         };
         let registered = loaded.brokers.into_iter();
@@ -124,6 +127,7 @@ impl Controller {
             Command::DeletionsFound(names) => Ok(self.deletions_found(names)),
             Command::FinishTopic { name } => Ok(self.finish_one_topic(name)),
             Command::SettlePartitions => Ok(self.settle_partitions()),
+            Command::LogsCompared(answers) => Ok(self.logs_compared(answers)),
         }
     }
 
@@ -293,6 +297,7 @@ impl Controller {
     /// Finds out what is due among all partitions.
     fn look_at_all(&mut self) {
         self.due.clear();
+        self.undecided.clear();
         let standing = self.standing();
         let image = self.image.clone();
         for (name, topic) in &image.topics {
@@ -322,7 +327,9 @@ impl Controller {
                 if let Some((name, topic)) = before.topic_by_id(*id) {
                     for index in 0..topic.partitions.len() {
                         let partition = i32::try_from(index).expect("bounded at creation");
-                        self.due.remove(&TopicPartition { topic: name.clone(), partition });
+                        let key = TopicPartition { topic: name.clone(), partition };
+                        self.due.remove(&key);
+                        self.undecided.remove(&key);
                     }
                 }
             }
@@ -338,6 +345,11 @@ impl Controller {
             let rules = self.settings.rules(&self.image, &topic.configs);
             election::settle(state, standing, rules, &self.leads) != *state
         };
+        if election::is_to_be_compared(state, standing) {
+            self.undecided.insert(key.clone());
+        } else {
+            self.undecided.remove(&key);
+        }
         if changes {
             self.due.insert(key);
         } else {

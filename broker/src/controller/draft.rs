@@ -169,6 +169,11 @@ pub(super) fn assert_sound(name: &str, index: i32, before: Option<&PartitionImag
         !after.isr.iter().any(|member| eligible.contains(member)),
         "{name}-{index} has nobody in sync and eligible at once: {after:?}"
     );
+    let counted = |member: &BrokerId| after.isr.contains(member) || eligible.contains(member);
+    assert!(
+        within(&after.unproven) && !after.unproven.iter().any(counted),
+        "{name}-{index} has nobody unproven who is counted on, or is no replica: {after:?}"
+    );
     assert!(
         after.leader.is_none_or(|leader| after.isr.contains(&leader)),
         "{name}-{index} is led by one who is in sync: {after:?}"

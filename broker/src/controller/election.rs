@@ -93,6 +93,7 @@ pub(super) fn settle(
         after.isr.retain(|member| standing.may_lead(*member));
     }
     after.eligible_leader_replicas = eligible(before, &after, &standing.unclean, rules);
+    doubt(&mut after, before, &standing.unclean);
     let stays = |leader: &BrokerId| after.isr.contains(leader) && !standing.ended.contains(leader);
     if !before.leader.as_ref().is_some_and(stays) {
         match elect(&after, standing, rules, leads) {
@@ -149,6 +150,11 @@ pub(super) fn with_in_sync(
 ) -> PartitionImage {
     let mut after = PartitionImage { isr, ..before.clone() };
     after.eligible_leader_replicas = eligible(before, &after, &BTreeSet::new(), rules);
+    forget_proven(&mut after);
+    if after.isr.len() >= rules.needed(after.replicas.len()) {
+        // The leader lives, and enough are in sync to commit: they alone are asked from here on.
+        after.unproven = Vec::new();
+    }
     complete(before, after, standing, rules, leads)
 }
 
@@ -178,6 +184,52 @@ pub(super) fn eligible(
     eligible
 }
 
+/// Who was counted on and is no more, because it may have lost records, is unproven.
+fn doubt(after: &mut PartitionImage, before: &PartitionImage, unclean: &BTreeSet<BrokerId>) {
+    for member in before.eligible_leader_replicas.iter().chain(&before.isr) {
+        if unclean.contains(member) && !after.unproven.contains(member) {
+            after.unproven.push(*member);
+        }
+    }
+    forget_proven(after);
+}
+
+/// Who is counted on, or is no replica any more, is not unproven.
+pub(super) fn forget_proven(state: &mut PartitionImage) {
+    let (replicas, isr, eligible) = (&state.replicas, &state.isr, &state.eligible_leader_replicas);
+    state
+        .unproven
+        .retain(|member| replicas.contains(member) && !isr.contains(member) && !eligible.contains(member));
+}
+
+/// Whether nobody is counted on any more.
+fn nobody_is_proven(state: &PartitionImage) -> bool {
+    state.isr.is_empty() && state.eligible_leader_replicas.is_empty()
+}
+
+/// Whether the logs of the unproven replicas are to be compared: nobody else can lead, and all of them are there.
+pub(super) fn is_to_be_compared(state: &PartitionImage, standing: &Standing) -> bool {
+    state.leader.is_none()
+        && nobody_is_proven(state)
+        && state.unproven.len() > 1
+        && state.unproven.iter().all(|member| standing.may_lead(*member))
+}
+
+/// The state with that leader, whose log is the most complete one of those that are unproven.
+pub(super) fn led_by_most_complete(
+    before: &PartitionImage,
+    leader: BrokerId,
+    standing: &Standing,
+    rules: Rules,
+    leads: &Leads,
+) -> PartitionImage {
+    assert!(is_to_be_compared(before, standing), "logs are compared where nothing else decides: {before:?}");
+    assert!(before.unproven.contains(&leader), "one of those that were compared leads");
+    let mut after = before.clone();
+    install(&mut after, before, leader, Manner::Unproven, rules);
+    complete(before, after, standing, rules, leads)
+}
+
 fn elect(
     state: &PartitionImage,
     standing: &Standing,
@@ -190,13 +242,19 @@ fn elect(
     if let Some(leader) = among(state, &state.eligible_leader_replicas, standing, leads) {
         return Some((leader, Manner::Eligible));
     }
-    let nobody_is_known = state.isr.is_empty() && state.eligible_leader_replicas.is_empty();
-    let last = state.leader.or(state.last_known_leader);
-    let last =
-        last.filter(|last| nobody_is_known && state.replicas.contains(last) && standing.may_lead(*last));
+    let last = match &state.unproven[..] {
+        // Another writer's state says no more than who led.
+        [] => state.leader.or(state.last_known_leader),
+        [only] => Some(*only),
+        // The logs decide, when all of them are there.
+        [_, _, ..] => None,
+    };
+    let last = last
+        .filter(|last| nobody_is_proven(state) && state.replicas.contains(last) && standing.may_lead(*last));
     let unclean = || {
-        let there = state.target_replicas().chain(state.removing.iter().copied());
-        there.into_iter().find(|replica| rules.unclean_election && standing.may_lead(*replica))
+        let there = state.unproven.iter().copied().chain(state.target_replicas());
+        let mut there = there.chain(state.removing.iter().copied());
+        there.find(|replica| rules.unclean_election && standing.may_lead(*replica))
     };
     last.or_else(unclean).map(|leader| (leader, Manner::Unproven))
 }
@@ -234,7 +292,9 @@ fn install(
     if manner == Manner::Unproven {
         // Records that others hold and this one does not are given up: nobody else may claim to hold all.
         after.eligible_leader_replicas = Vec::new();
+        after.unproven = Vec::new();
     }
+    forget_proven(after);
     assert!(rules.min_insync_replicas > 0, "at least the leader is in sync");
 }
 
@@ -271,5 +331,6 @@ fn complete(
         ..after.clone()
     };
     done.eligible_leader_replicas = eligible(&after, &done, &BTreeSet::new(), rules);
+    forget_proven(&mut done);
     done
 }

@@ -201,6 +201,8 @@ struct StateJson {
     eligible_leader_replicas: Vec<BrokerId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_known_leader: Option<BrokerId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unproven: Vec<BrokerId>,
 }
 
 /// The content of a partition's state node.
@@ -213,6 +215,7 @@ pub fn encode_state(state: &PartitionImage, controller_epoch: ControllerEpoch) -
         isr: state.isr.clone(),
         eligible_leader_replicas: state.eligible_leader_replicas.clone(),
         last_known_leader: state.last_known_leader,
+        unproven: state.unproven.clone(),
     })
 }
 
@@ -237,6 +240,7 @@ pub fn decode_state(
         isr: json.isr,
         eligible_leader_replicas: json.eligible_leader_replicas,
         last_known_leader: json.last_known_leader,
+        unproven: json.unproven,
     };
     Ok((state, ControllerEpoch(json.controller_epoch)))
 }

@@ -232,6 +232,7 @@ fn unknown_state(version: i32) -> PartitionImage {
         isr: Vec::new(),
         eligible_leader_replicas: Vec::new(),
         last_known_leader: None,
+        unproven: Vec::new(),
     }
 }
 
@@ -257,6 +258,7 @@ fn believe(topic: &mut LoadedTopic) {
         };
         state.isr = known(&state.isr);
         state.eligible_leader_replicas = known(&state.eligible_leader_replicas);
+        state.unproven = known(&state.unproven);
         let within = |list: Option<&Vec<BrokerId>>| -> Vec<BrokerId> {
             list.into_iter().flatten().copied().filter(|id| replicas.contains(id)).collect()
         };

@@ -11,7 +11,7 @@
 //!
 //! `command`, `plan`: what goes in and comes out. `layout`: the nodes and their contents; `load`: how they are read.
 //! `core`: the controller's state, and who plans which command; the commands are in files of their own, `election` has
-//! the rules for one partition, `placement` those for where replicas lie, `draft` puts a plan together. Never touches a
+//! the rules for one partition, `unproven` asks for logs where those cannot decide, `placement` those for where replicas lie, `draft` puts a plan together. Never touches a
 //! clock, a socket or the coordinator: that is `cluster`.
 
 mod alter;
@@ -34,10 +34,12 @@ pub mod settings;
 #[cfg(test)]
 mod tests;
 mod topics;
+mod unproven;
 
 pub use self::core::Controller;
 pub use load::LoadedNode;
 pub use settings::ControllerSettings;
+pub use unproven::{LogAnswer, LogEnd, LogPlace, LogQuestion};
 
 pub use command::{
     Command, ConfigEdit, ConfigOperation, ControllerError, ElectionKind, IsrProposal, Outcome,

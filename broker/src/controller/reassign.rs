@@ -111,13 +111,20 @@ fn relieve(
     let holders = |state: &PartitionImage| -> BTreeSet<BrokerId> {
         state.isr.iter().chain(&state.eligible_leader_replicas).copied().collect()
     };
-    let held = holders(before).len();
+    // Who is unproven may be the only one that holds all.
+    let candidates = |state: &PartitionImage| -> BTreeSet<BrokerId> {
+        holders(state).into_iter().chain(state.unproven.iter().copied()).collect()
+    };
     next.isr.retain(|member| replicas.contains(member));
     next.eligible_leader_replicas.retain(|member| replicas.contains(member));
+    next.unproven.retain(|member| replicas.contains(member));
     // As many as are needed must hold what was committed, unless there were fewer before.
-    let left = holders(&next).len();
-    if left
-        < held.min(rules.needed(before.replicas.len())).max(usize::from(held > 0)).min(replicas.len().max(1))
+    let needed = rules.needed(before.replicas.len());
+    let is_short = |left: usize, held: usize| {
+        left < held.min(needed).max(usize::from(held > 0)).min(replicas.len().max(1))
+    };
+    if is_short(holders(&next).len(), holders(before).len())
+        || is_short(candidates(&next).len(), candidates(before).len())
     {
         let text = format!(
             "Unable to revert partition assignment for {}:{} because it would require an unclean leader election.",
@@ -126,6 +133,7 @@ fn relieve(
         return Err(ControllerError::new(ErrorCode::INVALID_REPLICA_ASSIGNMENT, text));
     }
     next.eligible_leader_replicas = election::eligible(before, &next, &BTreeSet::new(), rules);
+    election::forget_proven(&mut next);
     next.last_known_leader = before.last_known_leader.filter(|leader| replicas.contains(leader));
     // The set of replicas is another one: who is none any more must not be taken for one.
     let epoch = before.leader_epoch.0.checked_add(1).expect("a partition never sees 2^31 leaders");

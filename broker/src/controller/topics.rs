@@ -280,6 +280,7 @@ fn new_partition(draft: &Draft<'_>, node: &TopicNode, index: i32, replicas: &[Br
         isr,
         eligible_leader_replicas,
         last_known_leader: None,
+        unproven: Vec::new(),
     };
     if state.removing.len() == replicas.len() {
         state.removing = Vec::new();

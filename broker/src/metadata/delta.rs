@@ -204,6 +204,7 @@ mod tests {
             isr: vec![BrokerId(leader)],
             eligible_leader_replicas: Vec::new(),
             last_known_leader: None,
+            unproven: Vec::new(),
         }
     }
 

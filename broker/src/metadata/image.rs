@@ -101,8 +101,11 @@ pub struct PartitionImage {
     /// Those that are not in sync but hold everything that was committed, because the high watermark stood still since
     /// (KIP-966).
     pub eligible_leader_replicas: Vec<BrokerId>,
-    /// The leader before there was none: who leads again where nobody is in sync or eligible (KIP-966).
+    /// The leader before there was none: who leads again where nobody is in sync, eligible or unproven (KIP-966).
     pub last_known_leader: Option<BrokerId>,
+    /// Those that were in sync or eligible when they were found to be unclean, in the order of that. Where nobody is in
+    /// sync or eligible any more, the most complete log among theirs leads (KIP-966).
+    pub unproven: Vec<BrokerId>,
 }
 
 /// Stands for "all brokers" in [`MetadataImage::broker_configs`].

@@ -132,6 +132,9 @@ async fn serve(
         ApiKey::DescribeProducers => serve!(describe_producers, DescribeProducersRequest),
         ApiKey::ListConfigResources => serve!(list_config_resources, ListConfigResourcesRequest),
         ApiKey::DescribeTopicPartitions => serve!(describe_topic_partitions, DescribeTopicPartitionsRequest),
+        <messages::DescribeReplicasRequest as Request>::API_KEY => {
+            serve!(describe_replicas, DescribeReplicasRequest)
+        }
         <messages::ForwardRequest as Request>::API_KEY => {
             let request: messages::ForwardRequest = decode(header, &mut body)?;
             let response = forward::take(broker, client, request).await;

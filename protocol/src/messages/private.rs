@@ -2,6 +2,7 @@
 //! speak version 0; what is in `payload` fields belongs to the broker.
 
 use bytes::Bytes;
+use uuid::Uuid;
 
 use crate::ApiKey;
 use crate::wire::Request;
@@ -71,6 +72,62 @@ crate::schema! {
         /// How many partitions the broker still leads.
         remaining_partitions: i32;
     }
+
+    /// The controller asks a broker how far its logs go, where nobody leads and the most complete log is to.
+    pub struct DescribeReplicasRequest (versions 0..=0, flexible 0..) {
+        /// The broker's registration. A process that does not have it answers with an error.
+        broker_epoch: i64 = -1;
+        /// Which logs, by topic.
+        topics: Vec<DescribeReplicasTopic>;
+    }
+
+    /// Logs of one topic.
+    pub struct DescribeReplicasTopic {
+        /// Topic id.
+        topic_id: Uuid;
+        /// Which logs, by partition.
+        partitions: Vec<DescribeReplicasPartition>;
+    }
+
+    /// The log of one partition.
+    pub struct DescribeReplicasPartition {
+        /// Partition index.
+        partition_index: i32;
+        /// The state that the broker must have heard of, so that the log stands still.
+        partition_epoch: i32;
+    }
+
+    /// How far logs go.
+    pub struct DescribeReplicasResponse (versions 0..=0, flexible 0..) {
+        /// Error code of the whole request, 0 for none.
+        error_code: i16;
+        /// The registration of the process that answers, -1 where it has none.
+        broker_epoch: i64 = -1;
+        /// The logs, by topic.
+        topics: Vec<DescribedReplicasTopic>;
+    }
+
+    /// Logs of one topic.
+    pub struct DescribedReplicasTopic {
+        /// Topic id.
+        topic_id: Uuid;
+        /// The logs, by partition.
+        partitions: Vec<DescribedReplica>;
+    }
+
+    /// The log of one partition.
+    pub struct DescribedReplica {
+        /// Partition index.
+        partition_index: i32;
+        /// Error code, 0 for none.
+        error_code: i16;
+        /// The state for which it holds.
+        partition_epoch: i32;
+        /// The epoch of the last record, -1 where there is none.
+        latest_epoch: i32 = -1;
+        /// Where the log ends, -1 with an error.
+        log_end_offset: i64 = -1;
+    }
 }
 
 macro_rules! keys {
@@ -88,4 +145,5 @@ keys! {
     10_000: FetchMetadataRequest => FetchMetadataResponse;
     10_001: ForwardRequest => ForwardResponse;
     10_002: PrepareShutdownRequest => PrepareShutdownResponse;
+    10_003: DescribeReplicasRequest => DescribeReplicasResponse;
 }

@@ -577,6 +577,7 @@ fn state(leader: Option<u32>, leader_epoch: i32, isr: &[u32], controller_epoch: 
         isr: brokers(isr),
         eligible_leader_replicas: Vec::new(),
         last_known_leader: None,
+        unproven: Vec::new(),
     };
     layout::encode_state(&image, ControllerEpoch(controller_epoch))
 }

@@ -163,6 +163,7 @@ fn partition(leader: i32, replicas: &[i32], isr: &[i32]) -> PartitionImage {
         isr: ids(isr),
         eligible_leader_replicas: Vec::new(),
         last_known_leader: None,
+        unproven: Vec::new(),
     }
 }
 

@@ -9,6 +9,7 @@ mod loading;
 mod property;
 mod reassignment;
 mod topics;
+mod unproven;
 
 use super::{
     Command, Controller, ControllerError, ControllerSettings, LoadedNode, LoadedState, Outcome, Plan, Write,
@@ -19,10 +20,7 @@ use crate::{
     metadata::{BrokerImage, Endpoint, PartitionImage},
     types::{BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition, Uuid},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Clone)]
 struct Node {

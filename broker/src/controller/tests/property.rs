@@ -3,8 +3,9 @@
 
 use super::*;
 use crate::{
-    controller::{ConfigEdit, ConfigOperation, ElectionKind, IsrProposal},
+    controller::{ConfigEdit, ConfigOperation, ElectionKind, IsrProposal, LogAnswer, LogEnd, LogQuestion},
     metadata::MetadataImage,
+    types::{LeaderEpoch, Offset},
 };
 use std::collections::BTreeSet;
 
@@ -129,7 +130,8 @@ impl Run {
                     continue;
                 }
                 // Only where nobody who counts holds all any more, somebody may begin anew.
-                let known = counted(earlier).any(|member| holders.contains(&member));
+                let candidates = counted(earlier).chain(earlier.unproven.iter().copied());
+                let known = candidates.into_iter().any(|member| holders.contains(&member));
                 assert!(!known, "{earlier:?} became {state:?}, but {holders:?} hold all");
                 assert_eq!(counting.len(), 1, "{state:?}");
                 *holders = counting.into_iter().collect();
@@ -205,7 +207,8 @@ impl Run {
             return;
         }
         let unclean = self.random.one_in(2);
-        if unclean {
+        // A machine may lose power and yet lose nothing.
+        if unclean && self.random.one_in(2) {
             self.holders.values_mut().for_each(|holders| {
                 holders.remove(&BrokerId(id));
             });
@@ -272,6 +275,35 @@ impl Run {
         panic!("chores do not come to an end: {:?}", self.world.controller.chores());
     }
 
+    /// Brokers are asked for their logs: who holds all has the longest. Some do not answer, or only another process does.
+    fn compare(&mut self, reliably: bool) {
+        let registered = self.world.registered();
+        let mut answers = Vec::new();
+        for question in self.world.controller.questions() {
+            let LogQuestion { broker, broker_epoch, places } = question;
+            let lives = registered.get(&broker).is_some_and(|known| known.broker_epoch == broker_epoch);
+            if !lives || (!reliably && self.random.one_in(5)) {
+                continue;
+            }
+            let random = &mut self.random;
+            let logs = places.into_iter().map(|place| {
+                let key = (place.topic_id, place.partition);
+                let end = match self.holders[&key].contains(&broker) {
+                    true => LogEnd { epoch: LeaderEpoch(5), end: Offset(10) },
+                    false if random.one_in(2) => LogEnd { epoch: LeaderEpoch(5), end: Offset(9) },
+                    false => LogEnd { epoch: LeaderEpoch(4), end: Offset(20) },
+                };
+                (place, end)
+            });
+            answers.push(LogAnswer { broker, broker_epoch, logs: logs.collect() });
+        }
+        if !reliably && self.random.one_in(3) {
+            // Meanwhile something else happens.
+            self.restart();
+        }
+        self.carry_out(&Command::LogsCompared(answers));
+    }
+
     fn step(&mut self) {
         match self.random.below(10) {
             0..=2 => self.restart(),
@@ -282,6 +314,9 @@ impl Run {
         }
         if !self.random.one_in(3) {
             self.do_chores();
+        }
+        if self.random.one_in(3) {
+            self.compare(false);
         }
         if self.world.registered() != self.world.controller.image().brokers && self.random.one_in(2) {
             self.hear();
@@ -308,6 +343,10 @@ fn whatever_happens_nobody_leads_who_misses_what_was_committed() {
         run.hear();
         run.hear();
         run.do_chores();
+        while !run.world.controller.questions().is_empty() {
+            run.compare(true);
+            run.do_chores();
+        }
         for topic in run.world.controller.image().topics.values() {
             assert!(topic.partitions.iter().all(|state| state.leader.is_some()), "seed {seed}: {topic:?}");
         }

@@ -35,6 +35,7 @@ fn image(isr: &[i32], partition_epoch: i32) -> PartitionImage {
         isr: ids(isr),
         eligible_leader_replicas: Vec::new(),
         last_known_leader: None,
+        unproven: Vec::new(),
     }
 }
 

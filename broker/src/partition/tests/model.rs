@@ -134,6 +134,7 @@ impl World {
             isr: all,
             eligible_leader_replicas: Vec::new(),
             last_known_leader: None,
+            unproven: Vec::new(),
         };
         let replica = |_| Replica {
             role: Role::Follower(FollowerState::new(None, LeaderEpoch::NONE, Offset::ZERO)),

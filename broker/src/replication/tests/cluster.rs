@@ -213,6 +213,7 @@ impl Nodes {
             isr: isr.iter().copied().map(BrokerId).collect(),
             eligible_leader_replicas: Vec::new(),
             last_known_leader: None,
+            unproven: Vec::new(),
         };
         let topic = TopicImage { id: topic_id(), partitions: vec![state], configs: BTreeMap::new() };
         self.truth
