@@ -19,10 +19,7 @@ use crate::{
     metadata::{BrokerImage, Endpoint, PartitionImage},
     types::{BrokerEpoch, BrokerId, ControllerEpoch, TopicId, TopicPartition, Uuid},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Clone)]
 struct Node {
