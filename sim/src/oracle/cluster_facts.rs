@@ -204,7 +204,10 @@ impl State {
             Observation::ReplicaReported { replica, .. } => lineage.replicas.get(&numbered(replica)),
             _ => None,
         };
-        let reporters_epoch = reporter.and_then(|reporter| reporter.leader_epoch);
+        // A leader that stood still hears of a topic that is gone from one who has moved on to the next of its name.
+        let topic_id = lineage.replicas[&node].topic_id;
+        let of_the_same = reporter.filter(|reporter| reporter.topic_id == topic_id);
+        let reporters_epoch = of_the_same.and_then(|reporter| reporter.leader_epoch);
         let replica = lineage.replicas.get_mut(&node).expect("the caller looked");
         let Some(mut leading) = replica.leading.take() else { return };
         match observation {

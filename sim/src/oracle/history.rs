@@ -198,12 +198,13 @@ impl State {
                 i17::on_latest(judge, partition, before.map(|(_, offset)| offset), offset);
                 history.latest.insert(key, (leader_epoch, offset));
             }
-            ClientEvent::DeletedRecords { topic_id, before_offset, low_watermark, .. } => {
-                if lineage.is_settled(now_ns, topic_id) {
-                    i40::on_deleted(judge, partition, before_offset, low_watermark);
-                }
+            ClientEvent::DeletedRecords { topic_id, before_offset, low_watermark, .. }
+                if lineage.is_settled(now_ns, topic_id) =>
+            {
+                i40::on_deleted(judge, partition, before_offset, low_watermark);
             }
-            // Offsets by time depend on clocks that may be wrong: nothing is demanded of them.
+            // Offsets by time depend on clocks that may be wrong: nothing is demanded of them; nor of an answer that may be
+            // about another life of the topic.
             _ => {}
         }
     }

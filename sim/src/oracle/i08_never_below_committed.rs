@@ -66,8 +66,9 @@ mod tests {
     /// The leader has a batch of two records, of which the first is removed.
     fn leader_that_starts_within_a_batch() -> Cluster {
         let cluster = Cluster::three();
-        cluster.lead(0, 0, &[0, 1]);
+        cluster.lead(0, 0, &[0, 2]);
         cluster.append(0, 0, 2);
+        cluster.fetch(2);
         cluster.advance(0, 2);
         let (to, high_watermark) = (Offset(1), Offset(2));
         let (partition, reason) = (&cluster.partition, LogStartReason::DeleteRecords);

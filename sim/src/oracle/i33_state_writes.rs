@@ -79,6 +79,7 @@ mod tests {
         cluster.coordinator_begins();
         cluster.write_state(0, Some(0), 0, &[0, 1], 1, Some(0));
         cluster.write_state(1, Some(1), 1, &[1], 1, Some(0));
+        cluster.next_controller_epoch(2);
         cluster.assert_legal(&[Invariant::I33, Invariant::I35, Invariant::I23, Invariant::I36]);
     }
 
