@@ -188,6 +188,8 @@ pub enum Observation<'a> {
         leader_epoch: LeaderEpoch,
         /// Where the epoch starts in the log.
         start_offset: Offset,
+        /// The newest entry of the log's leader-epoch cache.
+        latest_epoch: Option<EpochStart>,
         /// The high watermark that it begins with.
         high_watermark: Offset,
         /// The state that made it leader.

@@ -217,6 +217,7 @@ impl Partition {
             partition: &self.name,
             leader_epoch: image.leader_epoch,
             start_offset: epoch_start,
+            latest_epoch: self.log.epochs().last().copied(),
             high_watermark,
             partition_epoch: image.partition_epoch,
             isr: &image.isr,

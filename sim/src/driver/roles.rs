@@ -167,6 +167,7 @@ mod tests {
                 partition,
                 leader_epoch: LeaderEpoch(epoch),
                 start_offset: Offset::ZERO,
+                latest_epoch: None,
                 high_watermark: Offset::ZERO,
                 partition_epoch: PartitionEpoch(0),
                 isr: &[],

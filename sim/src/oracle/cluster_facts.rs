@@ -5,9 +5,9 @@ use super::{
     ghost::{Leading, Report},
     i01_acknowledged_survives as i01, i03_min_insync as i03, i04_isr_members as i04, i05_strong_isr as i05,
     i07_maximal_isr as i07, i08_never_below_committed as i08, i09_watermarks as i09,
-    i11_leader_completeness as i11, i18_committed_reads as i18, i22_one_leader as i22,
-    i23_leader_epochs as i23, i24_lineage_signals as i24, i33_state_writes as i33, i36b_convergence as i36b,
-    i48_liveness as i48, i52_visibility as i52, i66_isr_changes as i66,
+    i11_leader_completeness as i11, i13_epoch_cache as i13, i18_committed_reads as i18,
+    i22_one_leader as i22, i23_leader_epochs as i23, i24_lineage_signals as i24, i33_state_writes as i33,
+    i36b_convergence as i36b, i48_liveness as i48, i52_visibility as i52, i66_isr_changes as i66,
     invariant::Invariant,
     state::State,
     truth::{Change, StateWrite},
@@ -31,7 +31,15 @@ impl State {
         name: &TopicPartition,
         observation: &Observation<'_>,
     ) {
-        let Observation::BecameLeader { leader_epoch, start_offset, partition_epoch, isr, .. } = observation
+        let Observation::BecameLeader {
+            leader_epoch,
+            start_offset,
+            latest_epoch,
+            high_watermark,
+            partition_epoch,
+            isr,
+            ..
+        } = observation
         else {
             unreachable!("the caller looked")
         };
@@ -41,6 +49,8 @@ impl State {
         let isr = nodes_of(isr);
         let replica = &lineage.replicas[&node];
         i23::on_leader(judge, contract, replica, epoch, start_offset.0);
+        let latest = latest_epoch.map(|entry| (entry.epoch.0, entry.start_offset.0));
+        i13::on_leader(judge, latest, epoch, start_offset.0);
         i22::on_epoch(judge, replica, epoch);
         let is_current = lineage.is_current(node);
         if is_current {
@@ -67,6 +77,7 @@ impl State {
             Leading { epoch, start: start_offset.0, isr, state: partition_epoch.0, ..Leading::default() };
         i03::on_isr(contract, &mut leading, replicas, known);
         replica.leader_epoch = Some(epoch);
+        replica.told_high_watermark = Some(high_watermark.0);
         replica.leading = Some(leading);
     }
 
@@ -121,6 +132,7 @@ impl State {
         }
         let replica = lineage.replicas.get_mut(&node).expect("the caller looked");
         replica.high_watermark = Some(to);
+        replica.told_high_watermark = Some(to);
         if let Some(leading) = &mut replica.leading {
             i48::on_moved(judge, contract, leading);
         }
@@ -179,11 +191,12 @@ impl State {
                 }
                 lineage.replicas.remove(&node);
             }
-            Observation::BecameFollower { leader_epoch, log_end, .. } => {
+            Observation::BecameFollower { leader_epoch, log_end, high_watermark, .. } => {
                 i22::on_epoch(judge, replica, leader_epoch.0);
                 i09::on_follower(judge, replica, log_end.0);
                 replica.leader_epoch = Some(leader_epoch.0.max(replica.leader_epoch.unwrap_or(i32::MIN)));
                 replica.leading = None;
+                replica.told_high_watermark = Some(high_watermark.0);
             }
             Observation::TruncationOrdered { leader, leader_epoch, diverging, to, .. } => {
                 let order = (to.0, diverging.is_none());

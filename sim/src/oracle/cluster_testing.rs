@@ -60,6 +60,10 @@ impl TestBatch {
     }
 }
 
+fn entry((epoch, start): (i32, i64)) -> EpochStart {
+    EpochStart { epoch: LeaderEpoch(epoch), start_offset: Offset(start) }
+}
+
 #[derive(Default)]
 struct NodeDisks(Mutex<BTreeMap<(u32, PathBuf), Vec<u8>>>);
 
@@ -179,7 +183,7 @@ impl Cluster {
         let mut epochs: Vec<EpochStart> = Vec::new();
         for batch in &broker.log {
             if epochs.last().is_none_or(|last| last.epoch.0 < batch.epoch) {
-                epochs.push(EpochStart { epoch: LeaderEpoch(batch.epoch), start_offset: Offset(batch.base) });
+                epochs.push(entry((batch.epoch, batch.base)));
             }
         }
         self.tell(
@@ -297,10 +301,6 @@ impl Cluster {
     }
 
     pub fn cut(&self, node: u32, leader: u32, diverging: Option<(i32, i64)>, to: i64) {
-        let entry = |(epoch, start): (i32, i64)| EpochStart {
-            epoch: LeaderEpoch(epoch),
-            start_offset: Offset(start),
-        };
         self.tell(
             node,
             Observation::TruncationOrdered {
@@ -326,6 +326,7 @@ impl Cluster {
                 partition: &self.partition,
                 leader_epoch: LeaderEpoch(epoch),
                 start_offset: Offset(broker.end()),
+                latest_epoch: Some(entry((epoch, broker.end()))),
                 high_watermark: Offset(broker.high_watermark),
                 partition_epoch: PartitionEpoch(0),
                 isr: &brokers(isr),
@@ -370,7 +371,6 @@ impl Cluster {
         self.move_high_watermark(node, ReplicaRole::Leader, to);
     }
 
-    /// A follower's high watermark moves.
     pub fn learn_high_watermark(&self, node: u32, to: i64) {
         self.move_high_watermark(node, ReplicaRole::Follower, to);
     }

@@ -116,6 +116,11 @@ impl Contract {
         self.replica_fetch_wait_ns * 2 + 1_000_000_000
     }
 
+    /// I52: what is committed has reached each reader that waits for it. A reader may look at something else for a while.
+    pub(super) fn read_within_ns(&self) -> u64 {
+        self.visible_within_ns() + 1_000_000_000
+    }
+
     /// The most that a clock that runs wrong shows when so much time has really passed.
     pub(super) fn most_shown_ns(&self, real_ns: u64) -> u64 {
         real_ns + real_ns / 1_000_000 * self.clock_drift_ppm + 1_000_000

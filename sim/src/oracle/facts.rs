@@ -134,6 +134,7 @@ impl State {
             producer: (producer.0.0, producer.1, producer.2),
         };
         let partition = lineage.replicas.get(&node).expect("the caller looked");
+        i09::on_appended(judge, partition);
         i12::on_appended(judge, partition, batch.base);
         i15::on_appended(judge, partition, batch.base, batch.next);
         i19::on_appended(judge, partition);

@@ -142,6 +142,8 @@ pub(super) struct Partition {
     pub log_end: i64,
     /// As told in this incarnation.
     pub high_watermark: Option<i64>,
+    /// The one that the broker really has, for all that it told since it opened the log.
+    pub told_high_watermark: Option<i64>,
     /// Everything below was committed once and is still there.
     pub committed_end: i64,
     /// Everything below was told to be durable.
@@ -191,6 +193,7 @@ impl Partition {
             ordered_cut: None,
             log_end: 0,
             high_watermark: None,
+            told_high_watermark: None,
             committed_end: 0,
             durable: 0,
             acknowledged_end: 0,
@@ -359,6 +362,7 @@ impl Partition {
         self.wiped = false;
         self.boot = None;
         self.ordered_cut = None;
+        self.told_high_watermark = None;
     }
 
     /// A log that ends at `end`, with or without batches before it.

@@ -8,7 +8,7 @@ use super::{
     i18_committed_reads as i18, i24_lineage_signals as i24, i25_reader_order as i25, i26_sequences as i26,
     i40_log_start as i40,
     i48_liveness::{Liveness, Positions},
-    i65a_failed_never_seen as i65a, i69_lost_writes as i69,
+    i52_visibility as i52, i65a_failed_never_seen as i65a, i69_lost_writes as i69,
     invariant::Invariant,
     judge::Judge,
     lineage::{Life, Lineage, life_of},
@@ -30,6 +30,8 @@ pub(super) struct History {
     confirmed: BTreeMap<(u32, TopicPartition, TopicId), i26::Confirmed>,
     /// Where each tail reader goes on.
     positions: Positions,
+    /// When each tail reader came there.
+    reached_ns: BTreeMap<(u32, TopicPartition), u64>,
     /// The latest offset that each client was told, and in which leader epoch.
     latest: BTreeMap<(TopicPartition, TopicId, u32), (i32, i64)>,
     scans: BTreeMap<TopicPartition, (i64, i64)>,
@@ -286,7 +288,9 @@ impl State {
         (fetch_offset, high_watermark): (i64, i64),
         batches: &[ReadBatch],
     ) {
-        let State { judge, partitions, former, all_disks, history, statistics, .. } = self;
+        let State {
+            judge, partitions, former, all_disks, history, statistics, contract, calm_since_ns, ..
+        } = self;
         judge.at(now_ns, None, None);
         let lineage = match life_of(partitions, former, name, topic_id) {
             Life::Current(lineage) => lineage,
@@ -301,6 +305,14 @@ impl State {
         let next = i25::on_read(judge, all_disks, &lineage.log, (purpose, position, fetch_offset), batches);
         if purpose == Purpose::Tail {
             i24::on_read(judge, lineage, reader, next, batches);
+            let key = (reader, name.clone());
+            if next > fetch_offset && position == Some(fetch_offset) {
+                let reached_ns = history.reached_ns.get(&key).copied();
+                i52::on_read(judge, contract, lineage, (fetch_offset, reached_ns), *calm_since_ns);
+            }
+            if position != Some(next) {
+                history.reached_ns.insert(key, now_ns);
+            }
         }
         let partition = &mut lineage.log;
         for batch in batches {

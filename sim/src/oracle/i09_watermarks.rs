@@ -36,6 +36,15 @@ pub(super) fn on_moved(judge: &mut Judge, partition: &Partition, moved: Move) {
     }
 }
 
+/// A follower takes a batch: a log that was cut or begins anew took its high watermark along.
+pub(super) fn on_appended(judge: &mut Judge, partition: &Partition) {
+    let Some(told) = partition.told_high_watermark.filter(|_| partition.leading.is_none()) else { return };
+    let log_start = partition.log_start;
+    judge.demand(Invariant::I09, log_start <= told, || {
+        format!("a follower's log begins at {log_start} and goes on, its high watermark is still {told}")
+    });
+}
+
 /// The recovery point moves.
 pub(super) fn on_flushed(judge: &mut Judge, partition: &Partition, up_to: i64) {
     judge.demand(Invariant::I09, up_to <= partition.log_end, || {

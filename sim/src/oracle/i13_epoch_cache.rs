@@ -2,6 +2,15 @@
 
 use super::{disk::LogImage, invariant::Invariant, judge::Judge};
 
+/// A leader's own epoch is in its log's cache before its first record: `latest` is the newest entry, (epoch, start offset).
+pub(super) fn on_leader(judge: &mut Judge, latest: Option<(i32, i64)>, epoch: i32, start: i64) {
+    judge.demand(Invariant::I13, latest == Some((epoch, start)), || {
+        format!(
+            "it leads in epoch {epoch} from {start} on, the newest entry of its epoch cache is {latest:?}"
+        )
+    });
+}
+
 /// The cache of an opened log, as (epoch, start offset), against the log on disk.
 pub(super) fn check(judge: &mut Judge, cache: &[(i32, i64)], image: &LogImage, log_start: i64, log_end: i64) {
     let ordered = cache.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 <= pair[1].1);
@@ -49,6 +58,22 @@ mod tests {
     fn a_cache_that_fits_its_log() {
         opened_with(&[(0, 0), (1, 2)]).assert_legal(&[Invariant::I13]);
         opened_with(&[(0, 0), (1, 2), (2, 3)]).assert_legal(&[Invariant::I13]);
+    }
+
+    #[test]
+    fn a_leader_that_has_not_noted_its_epoch() {
+        for (latest, is_legal) in
+            [(Some((3, 2)), true), (Some((0, 0)), false), (Some((3, 1)), false), (None, false)]
+        {
+            let run = Run::new();
+            run.open_new();
+            run.append(0, 2);
+            run.lead_with_cache(3, latest);
+            match is_legal {
+                true => run.assert_legal(&[Invariant::I13]),
+                false => run.assert_violated(Invariant::I13),
+            }
+        }
     }
 
     #[test]

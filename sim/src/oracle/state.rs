@@ -2,7 +2,7 @@
 
 use super::{
     Contract,
-    disk::{Disks, LogImage},
+    disk::{Disks, LogImage, parse_checkpoint},
     events::{DiskFault, Healing, Stop},
     ghost::{Boot, Node, Partition},
     history::History,
@@ -22,6 +22,8 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 /// Where a log keeps its epoch cache.
 const EPOCHS: &str = "leader-epoch-checkpoint";
+/// The file that says where each log of a directory starts.
+const LOG_STARTS: &str = "log-start-offset-checkpoint";
 
 /// How much happened in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -227,7 +229,10 @@ impl State {
             let Some(bytes) = disks.read(partition.node, &file) else { continue };
             let entries = i21::on_file(judge, machine, &file, &bytes, 2);
             if !machine.has_damage_in(&partition.directory) {
-                i13::check(judge, &epoch_cache(&entries), &image, partition.log_start, partition.log_end);
+                // A stop may come between the moment in which the start was noted and that in which it was told.
+                let noted = noted_log_start(&**disks, &contract.log_directory, partition);
+                let log_start = partition.log_start.max(noted);
+                i13::check(judge, &epoch_cache(&entries), &image, log_start, partition.log_end);
             }
         }
     }
@@ -244,6 +249,14 @@ fn replicas_of(
 fn is_segment_of(file: &Path, partition: &Partition) -> bool {
     file.parent() == Some(&*partition.directory)
         && file.extension().is_some_and(|extension| extension == "log")
+}
+
+/// Where a log starts by the file that says so; 0 where it says nothing.
+fn noted_log_start(disks: &dyn Disks, log_directory: &Path, partition: &Partition) -> i64 {
+    let bytes = disks.read(partition.node, &log_directory.join(LOG_STARTS));
+    let entries = bytes.and_then(|bytes| parse_checkpoint(&bytes, 3).ok()).unwrap_or_default();
+    let its_own = |words: &&Vec<String>| format!("{}-{}", words[0], words[1]) == *partition.name;
+    entries.iter().find(its_own).and_then(|words| words[2].parse().ok()).unwrap_or(0)
 }
 
 /// An epoch cache from the words of its file. What is no number makes it one that fits nothing.

@@ -214,12 +214,20 @@ impl Run {
     }
 
     pub fn lead(&self, leader_epoch: i32) {
+        let start_offset = self.on_disk.borrow().last().map_or(0, |batch| batch.base + batch.count);
+        self.lead_with_cache(leader_epoch, Some((leader_epoch, start_offset)));
+    }
+
+    /// Takes the lead, with this as the newest entry of the epoch cache.
+    pub fn lead_with_cache(&self, leader_epoch: i32, latest: Option<(i32, i64)>) {
         self.epoch.set(leader_epoch);
         let end = self.on_disk.borrow().last().map_or(0, |batch| batch.base + batch.count);
+        let entry = |(epoch, start)| EpochStart { epoch: LeaderEpoch(epoch), start_offset: Offset(start) };
         self.tell(Observation::BecameLeader {
             partition: &self.partition,
             leader_epoch: LeaderEpoch(leader_epoch),
             start_offset: Offset(end),
+            latest_epoch: latest.map(entry),
             high_watermark: Offset(self.high_watermark.get()),
             partition_epoch: PartitionEpoch(0),
             isr: &[],

@@ -196,6 +196,7 @@ impl Scenario {
             compression: choose(&file.compression, &swarm.compression, draws),
             request_timeout_ns: choose(&file.request_timeout, &swarm.request_timeout, draws).0,
             delivery_timeout_ns: file.delivery_timeout.get_ref().0,
+            fetch_wait_ns: file.fetch_wait.get_ref().0,
             read_from_followers: *file.read_from_followers.get_ref(),
         }
     }

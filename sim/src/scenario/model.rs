@@ -86,6 +86,7 @@ pub(super) struct Workload {
     pub compression: Spanned<Vec<Compression>>,
     pub request_timeout: Spanned<Nanos>,
     pub delivery_timeout: Spanned<Nanos>,
+    pub fetch_wait: Spanned<Nanos>,
     pub read_from_followers: Spanned<bool>,
 }
 
@@ -395,6 +396,7 @@ impl Default for Workload {
             compression: unwritten(vec![Compression::None]),
             request_timeout: unwritten(Nanos(2 * SECOND)),
             delivery_timeout: unwritten(Nanos(30 * SECOND)),
+            fetch_wait: unwritten(Nanos(SECOND / 2)),
             read_from_followers: unwritten(false),
         }
     }

@@ -56,6 +56,8 @@ pub struct WorkloadConfig {
     pub request_timeout_ns: u64,
     /// How long an idempotent producer tries before it gives up on a batch.
     pub delivery_timeout_ns: u64,
+    /// How long a reader's fetch may wait for records.
+    pub fetch_wait_ns: u64,
     /// Every other reader reads from a replica in its own rack, leader or not (KIP-392).
     pub read_from_followers: bool,
 }
@@ -74,6 +76,7 @@ impl Default for WorkloadConfig {
             compression: vec![Compression::None],
             request_timeout_ns: 2_000_000_000,
             delivery_timeout_ns: 30_000_000_000,
+            fetch_wait_ns: 500_000_000,
             read_from_followers: false,
         }
     }

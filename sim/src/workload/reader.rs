@@ -30,8 +30,6 @@ use std::{
 };
 use tokio::sync::mpsc;
 
-/// How long a fetch may wait for records, in milliseconds.
-const MAX_WAIT_MS: i32 = 500;
 /// How long a reader rests after something went wrong.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The largest answer a reader takes, in bytes.
@@ -105,6 +103,10 @@ pub(super) async fn run(runtime: Runtime, client: u32, shared: Arc<Shared>, chan
             () = runtime.sleep(PAUSE) => {}
         }
     }
+}
+
+fn milliseconds(duration: Duration) -> i32 {
+    i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
 /// Every other reader stands in a rack.
@@ -186,7 +188,9 @@ impl Reader {
         let Some(connection) = self.directory.connection(broker).await else { return self.rest(broker) };
         let Some(version) = self.version(broker, &connection) else { return self.rest(broker) };
         let small = self.chance.draw("small fetch", 0, 9) == 0;
-        let limits = Limits { max_wait_ms: MAX_WAIT_MS, max_bytes: if small { 100 } else { LARGE_BYTES } };
+        let wait = Duration::from_nanos(self.shared.config.fetch_wait_ns);
+        let limits =
+            Limits { max_wait_ms: milliseconds(wait), max_bytes: if small { 100 } else { LARGE_BYTES } };
         // Each in turn is the first, so that small answers leave nobody out.
         self.turn += 1;
         let places = wanted.len();
@@ -197,8 +201,7 @@ impl Reader {
         poll.asked = wanted.into_iter().collect();
         poll.is_under_way = true;
         let request = fetching::request(&plan, self.directory.routes.ids(), limits, &self.rack);
-        let patience =
-            self.shared.request_timeout() + Duration::from_millis(MAX_WAIT_MS.unsigned_abs().into());
+        let patience = self.shared.request_timeout() + wait;
         let begun = connection.begin(version, &request, patience).await;
         let answers = self.answers.clone();
         self.directory.runtime.spawn("poll", async move {
