@@ -71,7 +71,7 @@ async fn flush_due(broker: Arc<Broker>) {
 
 async fn enforce_retention(broker: Arc<Broker>) {
     for partition in broker.topics().partitions() {
-        if let Err(error) = partition.log().enforce_retention(partition.high_watermark()).await {
+        if let Err(error) = partition.enforce_retention().await {
             tracing::error!(partition = %partition.name(), %error, "old segments cannot be removed");
         }
     }

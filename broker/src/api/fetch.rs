@@ -6,7 +6,8 @@
 use super::{
     current_leader::CurrentLeaders,
     fetch_read::{Budget, Fetch, Outcome, Reader, Seen, find},
-    fetch_session::{PartitionKey, SessionRequest, Told, TopicKey, Wanted},
+    fetch_session::{INITIAL_EPOCH, NO_SESSION, PartitionKey, Plan, SessionRequest, Told, TopicKey, Wanted},
+    fetch_watch::Watch,
 };
 use crate::{
     broker::Broker,
@@ -52,17 +53,20 @@ pub(crate) async fn handle(
     };
     let now = broker.runtime().now();
     let session_request = session_request(version, request);
-    let plan = {
-        let random_id = || broker.runtime().random_u64() as i32;
-        broker.sessions().lock().expect("no holder panics").plan(session_request, now, random_id)
-    };
-    let plan = match plan {
-        Ok(plan) => plan,
+    let (plan, watched) = match fetch.plan(session_request, now) {
+        Ok(planned) => planned,
         Err(code) => {
             return (FetchResponse { error_code: code.code(), ..FetchResponse::default() }, Vec::new());
         }
     };
-    let mut outcomes = fetch.until_enough(&plan.partitions, now + max_wait).await;
+    let deadline = now + max_wait;
+    let (mut outcomes, watched) = match watched {
+        None => (fetch.until_enough(&plan.partitions, deadline).await, None),
+        Some(mut watched) => {
+            let outcomes = fetch.until_news(&plan, &mut watched.watch, deadline).await;
+            (outcomes, Some(watched))
+        }
+    };
     if broker.observers().is_listening() && matches!(fetch.reader, Reader::Consumer { .. }) {
         outcomes.iter().for_each(|outcome| outcome.observe_serving(broker));
     }
@@ -74,7 +78,7 @@ pub(crate) async fn handle(
             }
         }
     }
-    fetch.note_in_session(plan.session_id, plan.incremental, &mut outcomes);
+    fetch.note_in_session(plan.session_id, plan.incremental, &mut outcomes, watched);
     let mut answer = Answer { broker, client, version, leaders: CurrentLeaders::default() };
     let (responses, slices) = answer.build(outcomes).await;
     let node_endpoints = answer.leaders.endpoints();
@@ -137,7 +141,96 @@ fn wanted(partition: &FetchPartition) -> Wanted {
     }
 }
 
+/// The watch over a follower's session, with what the epoch of its next request is.
+struct Watched {
+    watch: Watch,
+    next_epoch: i32,
+}
+
 impl Fetch<'_> {
+    /// What to read for a request: for a follower that goes on with a session, only what may have changed.
+    fn plan(&self, request: SessionRequest, now: Monotonic) -> Result<(Plan, Option<Watched>), ErrorCode> {
+        let random_id = || self.broker.runtime().random_u64() as i32;
+        let topics = self.broker.topics();
+        let mut sessions = self.broker.sessions().lock().expect("no holder panics");
+        let Reader::Follower { replica, broker_epoch, .. } = self.reader else {
+            return Ok((sessions.plan(request, now, random_id)?, None));
+        };
+        let kept = if request.epoch > INITIAL_EPOCH { sessions.take_watch(request.session_id) } else { None };
+        let (plan, watch) = match kept.filter(|watch| watch.is_of(replica, broker_epoch)) {
+            Some(mut watch) => {
+                let named: Vec<PartitionKey> =
+                    request.partitions.iter().map(|(key, _)| key.clone()).collect();
+                let forgotten = request.forgotten.clone();
+                let session_id = sessions.plan_named(request, now)?;
+                let due = watch.arrive(&topics, &named, &forgotten, now);
+                let partitions = sessions.wanted_of(session_id, due.iter());
+                (Plan { session_id, incremental: true, partitions }, watch)
+            }
+            None => {
+                let plan = sessions.plan(request, now, random_id)?;
+                if plan.session_id == NO_SESSION {
+                    return Ok((plan, None));
+                }
+                sessions.drop_watches_before(replica, broker_epoch);
+                let mut watch = Watch::new(replica, broker_epoch, self.interest(), now);
+                let all: Vec<PartitionKey> = plan.partitions.iter().map(|(key, _)| key.clone()).collect();
+                watch.arrive(&topics, &all, &[], now);
+                (plan, watch)
+            }
+        };
+        let next_epoch = sessions.next_epoch(plan.session_id).expect("the session was used just now");
+        Ok((plan, Some(Watched { watch, next_epoch })))
+    }
+
+    /// As [`Fetch::until_enough`], for a session that is watched: what is not in the plan has nothing new to say until it
+    /// rings.
+    async fn until_news(&self, plan: &Plan, watch: &mut Watch, deadline: Monotonic) -> Vec<Outcome> {
+        let mut outcomes: Vec<Outcome> = Vec::with_capacity(plan.partitions.len());
+        self.look_at(&plan.partitions, watch, &mut outcomes, true).await;
+        let mut timer = self.broker.runtime().sleep_until(deadline);
+        while !watch.is_empty() && !self.has_news(&outcomes) && self.broker.runtime().now() < deadline {
+            let (changed, is_over) = tokio::select! {
+                biased;
+                changed = watch.rung() => (changed, false),
+                // It is told what is committed by now, although that alone did not end its wait.
+                () = &mut timer => (watch.changed(), true),
+            };
+            let wanted = {
+                let sessions = self.broker.sessions().lock().expect("no holder panics");
+                sessions.wanted_of(plan.session_id, changed.iter())
+            };
+            self.look_at(&wanted, watch, &mut outcomes, false).await;
+            if is_over {
+                break;
+            }
+        }
+        outcomes
+    }
+
+    async fn look_at(
+        &self,
+        wanted: &[(PartitionKey, Wanted)],
+        watch: &mut Watch,
+        outcomes: &mut Vec<Outcome>,
+        arrival: bool,
+    ) {
+        let topics = self.broker.topics();
+        for wanted in wanted {
+            let known =
+                if arrival { None } else { outcomes.iter().position(|outcome| outcome.key == wanted.0) };
+            if let Some(known) = known {
+                outcomes[known].slice = None;
+            }
+            let outcome = self.read(&topics, wanted, self.budget(outcomes), arrival).await;
+            watch.looked_at(&topics, &outcome, arrival);
+            match known {
+                Some(known) => outcomes[known] = outcome,
+                None => outcomes.push(outcome),
+            }
+        }
+    }
+
     /// Reads until there is enough, something is wrong, or the time is over. Only partitions that changed are read again.
     async fn until_enough(&self, wanted: &[(PartitionKey, Wanted)], deadline: Monotonic) -> Vec<Outcome> {
         let topics = self.broker.topics();
@@ -211,13 +304,23 @@ impl Fetch<'_> {
     }
 
     fn is_enough(&self, outcomes: &[Outcome]) -> bool {
+        outcomes.is_empty() || self.has_news(outcomes)
+    }
+
+    fn has_news(&self, outcomes: &[Outcome]) -> bool {
         let bytes: usize = outcomes.iter().map(Outcome::bytes).sum();
         let is_settled = |outcome: &Outcome| outcome.is_final() || outcome.is_news;
-        outcomes.is_empty() || bytes >= self.min_bytes || outcomes.iter().any(is_settled)
+        bytes >= self.min_bytes || outcomes.iter().any(is_settled)
     }
 
     /// Notes in the session what is told, and leaves out what is not news.
-    fn note_in_session(&self, session_id: i32, incremental: bool, outcomes: &mut Vec<Outcome>) {
+    fn note_in_session(
+        &self,
+        session_id: i32,
+        incremental: bool,
+        outcomes: &mut Vec<Outcome>,
+        watched: Option<Watched>,
+    ) {
         let mut sessions = self.broker.sessions().lock().expect("no holder panics");
         let mut served = BTreeSet::new();
         outcomes.retain(|outcome| {
@@ -230,6 +333,9 @@ impl Fetch<'_> {
             send || !incremental
         });
         sessions.served(session_id, &served);
+        if let Some(Watched { watch, next_epoch }) = watched {
+            sessions.put_watch(session_id, next_epoch, watch);
+        }
     }
 }
 

@@ -7,7 +7,8 @@
 //! ```
 //! Owns the cache of sessions. Never reads a log. Pure: the time and random session ids are handed in.
 
-use crate::types::{LeaderEpoch, Offset, TopicId};
+use super::fetch_watch::Watch;
+use crate::types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId};
 use sillon_protocol::ErrorCode;
 use sillon_runtime::Monotonic;
 use std::{
@@ -67,16 +68,20 @@ pub struct Told {
 struct SessionPartition {
     wanted: Wanted,
     told: Option<Told>,
+    /// Its place in the order.
+    rank: u64,
 }
 
-#[derive(Debug)]
 struct Session {
     uses_topic_ids: bool,
     next_epoch: i32,
     last_use: Monotonic,
     partitions: BTreeMap<PartitionKey, SessionPartition>,
     /// The order in which partitions are served: those that gave records last come last.
-    order: Vec<PartitionKey>,
+    order: BTreeMap<u64, PartitionKey>,
+    next_rank: u64,
+    /// Of a follower: what of it changed since the last answer. Taken while a request is at work.
+    watch: Option<Watch>,
 }
 
 /// One request's view of its session.
@@ -91,7 +96,6 @@ pub struct Plan {
 }
 
 /// The sessions of a broker.
-#[derive(Debug)]
 pub struct Sessions {
     slots: usize,
     sessions: BTreeMap<i32, Session>,
@@ -116,6 +120,16 @@ impl Sessions {
     /// Room for so many sessions.
     pub fn new(slots: usize) -> Sessions {
         Sessions { slots, sessions: BTreeMap::new() }
+    }
+
+    /// Takes in what a request changes of its session, without a list of all that is wanted: see
+    /// [`Sessions::wanted_of`].
+    ///
+    /// # Errors
+    /// As [`Sessions::plan`].
+    pub(super) fn plan_named(&mut self, request: SessionRequest, now: Monotonic) -> Result<i32, ErrorCode> {
+        let session_id = request.session_id;
+        self.note(request, now).map(|_| session_id)
     }
 
     /// What a request wants. `random_id` gives candidates for a new session's id.
@@ -156,7 +170,9 @@ impl Sessions {
             next_epoch: 1,
             last_use: now,
             partitions: BTreeMap::new(),
-            order: Vec::with_capacity(request.partitions.len()),
+            order: BTreeMap::new(),
+            next_rank: 0,
+            watch: None,
         };
         session.want(request.partitions);
         let partitions = session.wanted();
@@ -165,6 +181,12 @@ impl Sessions {
     }
 
     fn go_on(&mut self, request: SessionRequest, now: Monotonic) -> Result<Plan, ErrorCode> {
+        let session_id = request.session_id;
+        let partitions = self.note(request, now)?.wanted();
+        Ok(Plan { session_id, incremental: true, partitions })
+    }
+
+    fn note(&mut self, request: SessionRequest, now: Monotonic) -> Result<&Session, ErrorCode> {
         let session =
             self.sessions.get_mut(&request.session_id).ok_or(ErrorCode::FETCH_SESSION_ID_NOT_FOUND)?;
         if request.epoch != session.next_epoch {
@@ -177,7 +199,7 @@ impl Sessions {
         session.last_use = now;
         session.forget(&request.forgotten);
         session.want(request.partitions);
-        Ok(Plan { session_id: request.session_id, incremental: true, partitions: session.wanted() })
+        Ok(session)
     }
 
     /// Notes what an answer tells of a partition, and says whether it has to be in the answer: it has records or an
@@ -196,11 +218,48 @@ impl Sessions {
     /// Partitions that gave records are served last the next time, so that none starves where bytes are limited.
     pub fn served(&mut self, session_id: i32, served: &BTreeSet<PartitionKey>) {
         if let Some(session) = self.sessions.get_mut(&session_id) {
-            let (last, first): (Vec<_>, Vec<_>) =
-                std::mem::take(&mut session.order).into_iter().partition(|key| served.contains(key));
-            session.order = first;
-            session.order.extend(last);
+            session.serve_last(served);
         }
+    }
+
+    /// Takes a session's watch; none where it has none, or another request of the session is at work with it.
+    pub(super) fn take_watch(&mut self, session_id: i32) -> Option<Watch> {
+        self.sessions.get_mut(&session_id)?.watch.take()
+    }
+
+    /// Gives the watch back, where no other request of the session has come meanwhile: `next_epoch` is what it was.
+    pub(super) fn put_watch(&mut self, session_id: i32, next_epoch: i32, watch: Watch) {
+        if let Some(session) = self.sessions.get_mut(&session_id)
+            && session.next_epoch == next_epoch
+        {
+            session.watch = Some(watch);
+        }
+    }
+
+    /// What earlier processes of a follower have left is of no use, and costs at every change.
+    pub(super) fn drop_watches_before(&mut self, replica: BrokerId, broker_epoch: BrokerEpoch) {
+        for session in self.sessions.values_mut() {
+            if session.watch.as_ref().is_some_and(|watch| watch.is_before(replica, broker_epoch)) {
+                session.watch = None;
+            }
+        }
+    }
+
+    /// The epoch of the session's next request.
+    pub(super) fn next_epoch(&self, session_id: i32) -> Option<i32> {
+        self.sessions.get(&session_id).map(|session| session.next_epoch)
+    }
+
+    /// What is wanted of some of a session's partitions, in the order in which they are served.
+    pub fn wanted_of<'a>(
+        &self,
+        session_id: i32,
+        keys: impl Iterator<Item = &'a PartitionKey>,
+    ) -> Vec<(PartitionKey, Wanted)> {
+        let Some(session) = self.sessions.get(&session_id) else { return Vec::new() };
+        let known = keys.filter_map(|key| Some((session.partitions.get(key)?.rank, key)));
+        let by_rank: BTreeMap<u64, &PartitionKey> = known.collect();
+        by_rank.into_values().map(|key| session.wanted_of(key)).collect()
     }
 
     /// Whether another session may start, giving up the least recently used one if that is old enough.
@@ -226,30 +285,42 @@ impl Session {
             match self.partitions.get_mut(&key) {
                 Some(partition) => partition.wanted = wanted,
                 None => {
-                    self.order.push(key.clone());
-                    self.partitions.insert(key, SessionPartition { wanted, told: None });
+                    let rank = self.next_rank;
+                    self.next_rank += 1;
+                    self.order.insert(rank, key.clone());
+                    self.partitions.insert(key, SessionPartition { wanted, told: None, rank });
                 }
             }
         }
     }
 
     fn forget(&mut self, forgotten: &[PartitionKey]) {
-        let mut any = false;
         for key in forgotten {
-            any |= self.partitions.remove(key).is_some();
-        }
-        if any {
-            let partitions = &self.partitions;
-            self.order.retain(|key| partitions.contains_key(key));
+            if let Some(partition) = self.partitions.remove(key) {
+                self.order.remove(&partition.rank);
+            }
         }
     }
 
+    fn serve_last(&mut self, served: &BTreeSet<PartitionKey>) {
+        let ranks = served.iter().filter_map(|key| self.partitions.get(key).map(|partition| partition.rank));
+        let ranks: BTreeSet<u64> = ranks.collect();
+        for rank in ranks {
+            let key = self.order.remove(&rank).expect("every partition has its place");
+            let partition = self.partitions.get_mut(&key).expect("what has a place is in the session");
+            partition.rank = self.next_rank;
+            self.order.insert(self.next_rank, key);
+            self.next_rank += 1;
+        }
+    }
+
+    fn wanted_of(&self, key: &PartitionKey) -> (PartitionKey, Wanted) {
+        let SessionPartition { wanted, told, .. } = &self.partitions[key];
+        (key.clone(), Wanted { known: told.or(wanted.known), ..*wanted })
+    }
+
     fn wanted(&self) -> Vec<(PartitionKey, Wanted)> {
-        let wanted = |key: &PartitionKey| {
-            let SessionPartition { wanted, told } = &self.partitions[key];
-            (key.clone(), Wanted { known: told.or(wanted.known), ..*wanted })
-        };
-        self.order.iter().map(wanted).collect()
+        self.order.values().map(|key| self.wanted_of(key)).collect()
     }
 }
 

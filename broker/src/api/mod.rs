@@ -23,6 +23,7 @@ pub(crate) mod elect_leaders;
 pub(crate) mod fetch;
 mod fetch_read;
 pub mod fetch_session;
+mod fetch_watch;
 pub(crate) mod find_coordinator;
 pub(crate) mod incremental_alter_configs;
 pub(crate) mod init_producer_id;

@@ -57,6 +57,12 @@ impl Broker {
         self.is_throttled_follower(partition).then(|| bucket.opens_at(now))
     }
 
+    /// Whether those that are throttled as followers must not fetch now.
+    pub(crate) fn is_follower_throttle_closed(&self, now: Monotonic) -> bool {
+        let mut bucket = self.throttles.follower.lock().expect("no holder panics");
+        bucket.as_mut().is_some_and(|bucket| !bucket.is_open(now))
+    }
+
     /// So much was fetched for a partition.
     pub(crate) fn follower_throttle_took(&self, partition: &Partition, bytes: usize, now: Monotonic) {
         if let Some(bucket) = &mut *self.throttles.follower.lock().expect("no holder panics")

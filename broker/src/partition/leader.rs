@@ -16,6 +16,10 @@ use sillon_protocol::ErrorCode;
 use sillon_runtime::Monotonic;
 use std::{
     collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -124,9 +128,32 @@ pub enum FetchRefusal {
     StaleBrokerEpoch,
 }
 
+/// When a follower's fetch session was used last. Partitions that its requests do not name were fetched then as well, at
+/// the offset that was told before (KIP-227); so none of them has to be touched for that.
+#[derive(Debug)]
+pub struct SessionClock(AtomicU64);
+
+impl SessionClock {
+    /// A session that is used now.
+    pub fn new(now: Monotonic) -> SessionClock {
+        SessionClock(AtomicU64::new(now.0))
+    }
+
+    /// It is used again.
+    pub fn set(&self, now: Monotonic) {
+        self.0.fetch_max(now.0, Ordering::AcqRel);
+    }
+
+    fn last_use(&self) -> Monotonic {
+        Monotonic(self.0.load(Ordering::Acquire))
+    }
+}
+
 /// What the leader knows of a follower, in this epoch.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Progress {
+    /// The session in which it fetches this partition, where there is one.
+    session: Option<Arc<SessionClock>>,
     /// The log end that it reported; none before its first fetch in this epoch.
     log_end: Option<Offset>,
     log_start: Option<Offset>,
@@ -195,6 +222,7 @@ impl LeaderState {
         for replica in replicas.iter().filter(|replica| **replica != me) {
             let in_sync = self.confirmed.contains(replica);
             self.followers.entry(*replica).or_insert(Progress {
+                session: None,
                 log_end: None,
                 log_start: None,
                 broker_epoch: BrokerEpoch::NONE,
@@ -272,7 +300,27 @@ impl LeaderState {
 
     /// Records were appended; they are not stable yet.
     pub fn on_local_append(&mut self, log_end: Offset) {
-        self.log_end = self.log_end.max(log_end);
+        if log_end > self.log_end {
+            self.followers.values_mut().for_each(|progress| progress.note_session(self.log_end));
+            self.log_end = log_end;
+        }
+    }
+
+    /// A follower goes on fetching this partition in that session, named or not; or in none.
+    pub fn on_session(&mut self, replica: BrokerId, session: Option<Arc<SessionClock>>) {
+        let log_end = self.log_end;
+        if let Some(progress) = self.followers.get_mut(&replica) {
+            progress.note_session(log_end);
+            progress.session = session;
+        }
+    }
+
+    /// Whether a follower's next fetch at the same offset would change nothing but the time of it: it is in sync and
+    /// holds everything.
+    pub fn is_settled(&self, replica: BrokerId) -> bool {
+        let holds_all =
+            self.followers.get(&replica).is_some_and(|progress| progress.log_end == Some(self.log_end));
+        holds_all && self.confirmed.contains(&replica)
     }
 
     /// This replica keeps everything below `stable_end` as surely as the topic demands: it was appended, and synced
@@ -484,6 +532,17 @@ impl LeaderState {
 }
 
 impl Progress {
+    /// While it held everything, each use of its session was a fetch that found it caught up.
+    fn note_session(&mut self, leader_log_end: Offset) {
+        if let Some(session) = &self.session
+            && self.log_end == Some(leader_log_end)
+        {
+            let at = session.last_use();
+            self.caught_up_at = self.caught_up_at.max(Some(at));
+            self.last_fetch = self.last_fetch.max(Some((at, leader_log_end)));
+        }
+    }
+
     /// Notes a fetch. A follower is caught up as of this fetch where it has everything, and as of the one before where
     /// it has everything that there was then: under steady load it is never at the very end.
     fn note(&mut self, fetch: &FollowerFetch, leader_log_end: Offset) {

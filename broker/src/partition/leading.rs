@@ -4,7 +4,7 @@
 use super::{
     Partition, Role,
     commits::{CommitKey, Verdict},
-    leader::{FetchRefusal, FollowerFetch, LeaderState, Proposal, TrueState},
+    leader::{FetchRefusal, FollowerFetch, LeaderState, Proposal, SessionClock, TrueState},
 };
 use crate::{
     log::{AppendError, Appended, LogError},
@@ -55,7 +55,11 @@ impl Partition {
     ) -> Result<Appending, ProduceError> {
         let _turn = self.turn.lock().await;
         let leader_epoch = self.check_may_append(wait_for_all)?;
-        let appended = self.log.append_as_leader(batch, leader_epoch).await?;
+        let appended = self.log.append_as_leader(batch, leader_epoch).await;
+        if appended.is_err() && self.log.is_offline().is_some() {
+            self.waiters.everything();
+        }
+        let appended = appended?;
         // A duplicate's first copy may still be on its way to the disk: it is acknowledged no sooner than that one.
         let must_sync = appended.flush_due || (appended.duplicate && self.log.config().flush_messages == 1);
         let commit = {
@@ -135,6 +139,32 @@ impl Partition {
         })?;
         self.carry_out(&mut state, effects);
         Ok(())
+    }
+
+    /// A follower's fetch session goes on with this partition, whether its requests name it or not; none where it does
+    /// not. Gives whether the partition need not be looked at for the follower before it changes.
+    pub fn follower_session(&self, replica: BrokerId, session: Option<Arc<SessionClock>>) -> bool {
+        match &mut self.state().role {
+            Role::Leader(leader) => {
+                let is_fetched = session.is_some();
+                leader.on_session(replica, session);
+                is_fetched && leader.is_settled(replica)
+            }
+            Role::Follower(_) => false,
+        }
+    }
+
+    /// Removes old segments, and tells fetches where the log starts later by that.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub async fn enforce_retention(&self) -> Result<(), LogError> {
+        let log_start = self.log.log_start_offset();
+        let result = self.log.enforce_retention(self.high_watermark()).await;
+        if self.log.log_start_offset() != log_start {
+            self.waiters.appended();
+        }
+        result
     }
 
     /// Looks for followers that lag. A leader whose log is offline makes no progress that others could lag behind.

@@ -279,6 +279,8 @@ impl Partition {
     /// Where the disk still fails; the log stays offline.
     pub async fn reopen(&self) -> Result<(), LogError> {
         let _turn = self.turn.lock().await;
+        // Whether it works or not: those who fetch are to hear of it.
+        self.waiters.everything();
         self.log.reopen().await?;
         self.sync_where_demanded().await?;
         let (log_start, log_end) = (self.log.log_start_offset(), self.log.log_end_offset());
@@ -296,6 +298,8 @@ impl Partition {
             }
         };
         self.carry_out(&mut state, effects);
+        drop(state);
+        self.waiters.everything();
         Ok(())
     }
 
@@ -328,7 +332,9 @@ impl Partition {
                     commits.reached(to, verdict);
                     self.waiters.committed();
                 }
-                LeaderEffect::Reported { .. } | LeaderEffect::Lags { .. } | LeaderEffect::Confirmed => {}
+                // A follower that is out of sync now may come back with its next fetch.
+                LeaderEffect::Confirmed => self.waiters.noted(),
+                LeaderEffect::Reported { .. } | LeaderEffect::Lags { .. } => {}
             }
         }
     }

@@ -2,7 +2,8 @@
 //! a fetch have changed; never knows what was asked for.
 //!
 //! ```text
-//!   partition: appended, committed, everything ──► Waiters ──► Bell of each fetch that waits for that: "number 7 changed"
+//!   partition: appended, committed, everything ──► Waiters ──► Bell of each fetch: "number 7 changed", and whether the
+//!                                                              fetch waits for that
 //! ```
 
 use std::{
@@ -22,26 +23,42 @@ pub enum Interest {
     AppendedAndCommitted,
 }
 
-/// One per waiting fetch: rung by the partitions that changed, each by its number in the fetch.
+/// One per waiting fetch, or per session of a follower: rung by the partitions that changed, each by its number there.
 #[derive(Default)]
 pub struct Bell {
-    changed: Mutex<BTreeSet<usize>>,
+    state: Mutex<Rung>,
     notify: Notify,
 }
 
+#[derive(Default)]
+struct Rung {
+    changed: BTreeSet<usize>,
+    /// One of the changes is what the fetch waits for.
+    wakes: bool,
+}
+
 impl Bell {
-    /// Partition `number` of the fetch has changed.
-    fn ring(&self, number: usize) {
-        self.changed.lock().expect("no holder panics").insert(number);
-        self.notify.notify_one();
+    /// Partition `number` of the fetch has changed. A change that the fetch does not wait for is only noted.
+    fn ring(&self, number: usize, wakes: bool) {
+        let mut state = self.state.lock().expect("no holder panics");
+        state.changed.insert(number);
+        state.wakes |= wakes;
+        drop(state);
+        if wakes {
+            self.notify.notify_one();
+        }
     }
 
-    /// Waits until at least one partition has changed, and gives those that have, once.
+    /// Gives the partitions that have changed, once, whatever the change was.
+    pub fn take(&self) -> BTreeSet<usize> {
+        std::mem::take(&mut *self.state.lock().expect("no holder panics")).changed
+    }
+
+    /// Waits until something has changed that is waited for, and gives all that have changed, once.
     pub async fn rung(&self) -> BTreeSet<usize> {
         loop {
-            let changed = std::mem::take(&mut *self.changed.lock().expect("no holder panics"));
-            if !changed.is_empty() {
-                return changed;
+            if self.state.lock().expect("no holder panics").wakes {
+                return self.take();
             }
             self.notify.notified().await;
         }
@@ -95,10 +112,15 @@ impl Waiters {
         self.ring(|_| true);
     }
 
+    /// Something changed that nobody waits for, but that the next fetch has to see.
+    pub fn noted(&self) {
+        self.ring(|_| false);
+    }
+
     fn ring(&self, concerns: impl Fn(Interest) -> bool) {
         let state = self.0.lock().expect("no holder panics");
-        for waiting in state.waiting.values().filter(|waiting| concerns(waiting.interest)) {
-            waiting.bell.ring(waiting.number);
+        for waiting in state.waiting.values() {
+            waiting.bell.ring(waiting.number, concerns(waiting.interest));
         }
     }
 }
@@ -121,13 +143,20 @@ mod tests {
             waiters.wait(consumer.clone(), 4, Interest::Committed),
             waiters.wait(follower.clone(), 7, Interest::Appended),
         ];
-        let changed = |bell: &Bell| std::mem::take(&mut *bell.changed.lock().unwrap());
+        let woken = |bell: &Bell| {
+            let wakes = bell.state.lock().unwrap().wakes;
+            (wakes, bell.take())
+        };
+        let (four, seven) = (BTreeSet::from([4]), BTreeSet::from([7]));
         waiters.appended();
-        assert_eq!((changed(&consumer), changed(&follower)), (BTreeSet::new(), BTreeSet::from([7])));
+        assert_eq!((woken(&consumer), woken(&follower)), ((false, four.clone()), (true, seven.clone())));
         waiters.committed();
-        assert_eq!((changed(&consumer), changed(&follower)), (BTreeSet::from([4]), BTreeSet::new()));
+        assert_eq!((woken(&consumer), woken(&follower)), ((true, four.clone()), (false, seven.clone())));
         waiters.everything();
-        assert_eq!((changed(&consumer).len(), changed(&follower).len()), (1, 1));
+        assert_eq!((woken(&consumer), woken(&follower)), ((true, four.clone()), (true, seven.clone())));
+        waiters.noted();
+        assert_eq!((woken(&consumer), woken(&follower)), ((false, four), (false, seven)));
+        assert_eq!(woken(&consumer), (false, BTreeSet::new()));
         drop(tickets);
         assert!(waiters.0.lock().unwrap().waiting.is_empty());
     }

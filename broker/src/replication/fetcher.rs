@@ -30,7 +30,7 @@ use sillon_protocol::{
 };
 use sillon_runtime::{Monotonic, Runtime};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     pin::pin,
     sync::{Arc, Mutex, Weak},
     time::Duration,
@@ -45,6 +45,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const ANSWER_SLACK: Duration = Duration::from_secs(10);
 /// A request that waits at the leader is given up for a new partition's sake at most this often.
 const OVERTAKE_INTERVAL: Duration = Duration::from_millis(100);
+/// All partitions are looked at this often.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// Answers are not larger than this beyond what was asked for: a first batch is sent whole.
 const RESPONSE_SLACK_BYTES: usize = 100 << 20;
 
@@ -58,6 +60,8 @@ pub(super) struct Assigned {
 #[derive(Default)]
 struct Set {
     slots: BTreeMap<ReplicaKey, Slot>,
+    /// What the fetcher has not looked at since it was added, changed or removed.
+    changed: BTreeSet<ReplicaKey>,
     /// Counts what was added or given a new epoch.
     additions: u64,
 }
@@ -82,6 +86,7 @@ impl Assigned {
         set.additions += 1;
         let addition = set.additions;
         set.slots.insert(key, Slot { partition, following, addition });
+        set.changed.insert(key);
         drop(set);
         self.changed.notify_one();
     }
@@ -89,7 +94,9 @@ impl Assigned {
     /// Takes a partition away. Gives whether none is left.
     pub(super) fn remove(&self, key: &ReplicaKey) -> bool {
         let mut set = self.set.lock().expect("no holder panics");
-        set.slots.remove(key);
+        if set.slots.remove(key).is_some() {
+            set.changed.insert(*key);
+        }
         set.slots.is_empty()
     }
 
@@ -98,9 +105,11 @@ impl Assigned {
         self.changed.notify_one();
     }
 
-    fn snapshot(&self) -> (Vec<(ReplicaKey, Slot)>, u64) {
-        let set = self.set.lock().expect("no holder panics");
-        (set.slots.iter().map(|(key, slot)| (*key, slot.clone())).collect(), set.additions)
+    /// What changed since the last time, with what is there now, and the count of additions.
+    fn take_changes(&self) -> (Vec<(ReplicaKey, Option<Slot>)>, u64) {
+        let mut set = self.set.lock().expect("no holder panics");
+        let changed = std::mem::take(&mut set.changed);
+        (changed.into_iter().map(|key| (key, set.slots.get(&key).cloned())).collect(), set.additions)
     }
 
     fn additions(&self) -> u64 {
@@ -146,15 +155,21 @@ pub(super) struct Fetcher {
     assigned: Arc<Assigned>,
     connection: Option<(Address, Connection)>,
     session: FetchSession,
+    /// What is assigned, as of the last look.
+    slots: BTreeMap<ReplicaKey, Slot>,
+    /// Those to look at before the next request: what is asked for them may be something else now.
+    dirty: BTreeSet<ReplicaKey>,
+    /// Those that are not fetched before that moment.
+    waiting: BTreeMap<ReplicaKey, Monotonic>,
+    /// When all are looked at: what changes without an answer (retention, a log that is online again) is seen then.
+    next_sweep: Monotonic,
     pauses: BTreeMap<ReplicaKey, Pause>,
     overtaken_at: Option<Monotonic>,
     failures: u32,
 }
 
-/// What one round asks for.
+/// What holds for one round.
 struct Round {
-    wanted: BTreeMap<ReplicaKey, Asked>,
-    partitions: BTreeMap<ReplicaKey, Slot>,
     additions: u64,
     /// When something that waits now may go on.
     next: Option<Monotonic>,
@@ -169,6 +184,10 @@ impl Fetcher {
             assigned,
             connection: None,
             session: FetchSession::default(),
+            slots: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            waiting: BTreeMap::new(),
+            next_sweep: Monotonic(0),
             pauses: BTreeMap::new(),
             overtaken_at: None,
             failures: 0,
@@ -231,11 +250,12 @@ impl Fetcher {
     async fn round(&mut self) -> Result<(), Failure> {
         self.connect().await?;
         let round = self.prepare().await?;
-        if round.wanted.is_empty() {
-            self.wait(round.next).await;
+        if self.session.wants_nothing() {
+            let next = round.next.map_or(self.next_sweep, |next| next.min(self.next_sweep));
+            self.wait(Some(next)).await;
             return Ok(());
         }
-        let part = self.session.next(&round.wanted);
+        let part = self.session.next();
         let request = self.request(&part, &round)?;
         let response = self.ask(&request, round.additions).await?;
         match ErrorCode::from(response.error_code) {
@@ -248,7 +268,7 @@ impl Fetcher {
             }
             code => return Err(Failure::Refused(code)),
         }
-        self.apply(response, &round).await
+        self.apply(response).await
     }
 
     fn address(&self) -> Result<Address, Failure> {
@@ -292,39 +312,88 @@ impl Fetcher {
         Ok(())
     }
 
-    /// What can be fetched now: a position is told only of records that are kept as surely as the topic demands.
+    /// Brings the session in line with what can be fetched now; looks only at what may have changed. A position is told
+    /// only of records that are kept as surely as the topic demands.
     async fn prepare(&mut self) -> Result<Round, Failure> {
         let broker = self.broker()?;
-        let (slots, additions) = self.assigned.snapshot();
+        let additions = self.take_changes();
+        let due = self.take_due(&broker);
+        let slots = due.iter().filter_map(|key| Some((*key, self.slots.get(key)?.clone())));
+        let slots: Vec<(ReplicaKey, Slot)> = slots.collect();
+        // Whatever cuts this short leaves them to be looked at again.
+        self.dirty.extend(due);
         let unsynced = slots.iter().filter(|(_, slot)| slot.partition.must_sync());
         join_all(unsynced.map(|(_, slot)| slot.partition.sync_where_demanded()).collect()).await;
+        self.dirty.clear();
         let now = self.runtime.now();
-        let mut round = Round { wanted: BTreeMap::new(), partitions: BTreeMap::new(), additions, next: None };
         for (key, slot) in slots {
-            let waits_until = self.waits_until(&broker, key, &slot, now);
-            if let Some(until) = waits_until {
-                round.next = Some(round.next.map_or(until, |next| next.min(until)));
+            if let Some(until) = self.waits_until(&broker, key, &slot, now) {
+                self.waiting.insert(key, until);
+                self.session.drop_wanted(&key);
                 continue;
             }
-            let partition = &slot.partition;
-            // A log that is offline comes back when it is opened again; one that could not be synced is offline.
-            let usable = !partition.is_removed() && partition.log().is_offline().is_none();
-            let Some((leader, leader_epoch)) = partition.following().filter(|_| usable) else { continue };
-            if leader == self.leader && !partition.must_sync() {
-                let position = partition.position();
-                let asked = Asked {
-                    leader_epoch,
-                    fetch_offset: position.log_end,
-                    last_epoch: position.last_epoch,
-                    log_start: position.log_start,
-                };
-                round.wanted.insert(key, asked);
-                round.partitions.insert(key, slot);
+            match self.asked(&slot.partition) {
+                Some(asked) => self.session.want(key, asked),
+                None => self.session.drop_wanted(&key),
             }
         }
-        let reopening = now + Duration::from_secs(1);
-        round.next = Some(round.next.map_or(reopening, |next| next.min(reopening)));
-        Ok(round)
+        Ok(Round { additions, next: self.waiting.values().min().copied() })
+    }
+
+    /// Takes over what was assigned and what was taken away.
+    fn take_changes(&mut self) -> u64 {
+        let (changes, additions) = self.assigned.take_changes();
+        for (key, slot) in changes {
+            self.waiting.remove(&key);
+            match slot {
+                Some(slot) => {
+                    self.slots.insert(key, slot);
+                    self.dirty.insert(key);
+                }
+                None => {
+                    self.slots.remove(&key);
+                    self.dirty.remove(&key);
+                    self.pauses.remove(&key);
+                    self.session.drop_wanted(&key);
+                }
+            }
+        }
+        additions
+    }
+
+    /// The partitions to look at: all of them now and then, before a session begins, and while the throttle holds back.
+    fn take_due(&mut self, broker: &Broker) -> BTreeSet<ReplicaKey> {
+        let now = self.runtime.now();
+        if now >= self.next_sweep || self.session.is_new() || broker.is_follower_throttle_closed(now) {
+            self.next_sweep = now + SWEEP_INTERVAL;
+            self.waiting.clear();
+            self.dirty.clear();
+            return self.slots.keys().copied().collect();
+        }
+        let mut due = std::mem::take(&mut self.dirty);
+        if !self.waiting.is_empty() {
+            let over = self.waiting.iter().filter(|(_, until)| **until <= now);
+            due.extend(over.map(|(key, _)| *key));
+            self.waiting.retain(|_, until| *until > now);
+        }
+        due
+    }
+
+    /// What is to be asked for a partition; none where it cannot be fetched from this leader now. A log that is offline
+    /// comes back when it is opened again; one that could not be synced is offline.
+    fn asked(&self, partition: &Partition) -> Option<Asked> {
+        let (leader, leader_epoch) = partition.following()?;
+        let is_usable = !partition.is_removed() && partition.log().is_offline().is_none();
+        if !is_usable || leader != self.leader || partition.must_sync() {
+            return None;
+        }
+        let position = partition.position();
+        Some(Asked {
+            leader_epoch,
+            fetch_offset: position.log_end,
+            last_epoch: position.last_epoch,
+            log_start: position.log_start,
+        })
     }
 
     fn waits_until(
@@ -357,7 +426,7 @@ impl Fetcher {
                 last_fetched_epoch: asked.last_epoch.0,
                 log_start_offset: asked.log_start.0,
                 partition_max_bytes: config.fetch_max_bytes,
-                high_watermark: round.partitions[&(*topic, *index)].partition.high_watermark().0,
+                high_watermark: self.slots[&(*topic, *index)].partition.high_watermark().0,
                 ..FetchPartition::default()
             };
             match topics.last_mut().filter(|last| last.topic_id == topic.0) {
@@ -421,13 +490,14 @@ impl Fetcher {
         Err(Failure::Overtaken)
     }
 
-    async fn apply(&mut self, response: FetchResponse, round: &Round) -> Result<(), Failure> {
+    async fn apply(&mut self, response: FetchResponse) -> Result<(), Failure> {
         let broker = self.broker()?;
         for topic in &response.responses {
             for answer in &topic.partitions {
                 let key = (TopicId(topic.topic_id), answer.partition_index);
-                if let (Some(asked), Some(slot)) = (self.session.asked(&key), round.partitions.get(&key)) {
-                    self.apply_one(&broker, key, slot, asked, answer).await;
+                if let (Some(asked), Some(slot)) = (self.session.asked(&key), self.slots.get(&key).cloned()) {
+                    self.dirty.insert(key);
+                    self.apply_one(&broker, key, &slot, asked, answer).await;
                 }
             }
         }

@@ -3,13 +3,14 @@
 use crate::{
     metadata::PartitionImage,
     partition::leader::{
-        FetchRefusal, FollowerFetch, LeaderEffect, LeaderSettings, LeaderStart, LeaderState, TrueState,
+        FetchRefusal, FollowerFetch, LeaderEffect, LeaderSettings, LeaderStart, LeaderState, SessionClock,
+        TrueState,
     },
     types::{BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch},
 };
 use sillon_protocol::ErrorCode;
 use sillon_runtime::Monotonic;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 const LEADER: BrokerId = BrokerId(1);
 const EPOCH: LeaderEpoch = LeaderEpoch(5);
@@ -268,6 +269,51 @@ fn who_has_everything_never_lags_however_long_nothing_happens() {
     let mut leader = leader(&[1, 2], 1);
     leader.on_follower_fetch(&fetch(2, 10, 1)).unwrap();
     assert_eq!(leader.on_tick(at(9999)), []);
+}
+
+#[test]
+fn who_holds_everything_is_caught_up_as_of_the_last_use_of_its_session() {
+    let mut leader = leader(&[1, 2, 3], 1);
+    let session = Arc::new(SessionClock::new(at(1)));
+    for replica in [2, 3] {
+        leader.on_follower_fetch(&fetch(replica, 10, 1)).unwrap();
+    }
+    leader.on_session(BrokerId(2), Some(session.clone()));
+    assert!(leader.is_settled(BrokerId(2)), "it need not be looked at before something changes");
+    // Nothing happens for long, but that 2 goes on fetching: no request names the partition.
+    session.set(at(100));
+    append(&mut leader, 20);
+    assert!(!leader.is_settled(BrokerId(2)));
+    let effects = leader.on_tick(at(110));
+    assert_eq!(proposed(&effects), Some(vec![1, 2]), "3 has not fetched since");
+    let state = TrueState { leader_epoch: EPOCH, partition_epoch: PartitionEpoch(11), isr: ids(&[1, 2]) };
+    leader.on_proposal_result((EPOCH, STATE), Ok(state));
+    // While it does not hold everything, the use of its session alone proves nothing.
+    session.set(at(125));
+    append(&mut leader, 30);
+    assert_eq!(leader.on_tick(at(130)), []);
+    assert_eq!(proposed(&leader.on_tick(at(131))), Some(vec![1]));
+}
+
+#[test]
+fn who_has_left_its_session_lags_like_everybody() {
+    let mut leader = leader(&[1, 2], 1);
+    let session = Arc::new(SessionClock::new(at(1)));
+    leader.on_follower_fetch(&fetch(2, 10, 1)).unwrap();
+    leader.on_session(BrokerId(2), Some(session.clone()));
+    leader.on_session(BrokerId(2), None);
+    session.set(at(100));
+    append(&mut leader, 20);
+    assert_eq!(proposed(&leader.on_tick(at(100))), Some(vec![1]));
+}
+
+#[test]
+fn who_is_out_of_sync_or_behind_is_not_settled() {
+    let mut leader = leader(&[1, 2], 1);
+    leader.on_follower_fetch(&fetch(3, 10, 1)).unwrap();
+    assert!(!leader.is_settled(BrokerId(3)), "its next fetch may have it join");
+    leader.on_follower_fetch(&fetch(2, 8, 1)).unwrap();
+    assert!(!leader.is_settled(BrokerId(2)));
 }
 
 #[test]

@@ -101,6 +101,26 @@ fn a_silent_follower_leaves_the_in_sync_set_and_the_rest_goes_on() {
 }
 
 #[test]
+fn after_a_long_silence_the_followers_are_still_in_sync_when_a_record_comes() {
+    scenario(|runtime| async move {
+        let nodes =
+            Nodes::start(&runtime, 3, "replica.lag.time.max.ms=600\nreplica.fetch.wait.max.ms=100").await;
+        nodes.lead(1, &[1, 2, 3]).await;
+        assert_eq!(nodes.produce(1, "a", -1).await.error_code, 0);
+        let before = nodes.partition(1).partition_epoch();
+        // No fetch names the partition meanwhile.
+        runtime.sleep(std::time::Duration::from_millis(1500)).await;
+        for number in 0..20 {
+            assert_eq!(nodes.produce(1, &format!("record {number}"), 1).await.error_code, 0);
+            runtime.sleep(std::time::Duration::from_millis(20)).await;
+        }
+        assert_eq!(nodes.produce(1, "b", -1).await.error_code, 0);
+        assert_eq!(nodes.partition(1).partition_epoch(), before, "nobody was found to lag");
+        nodes.stop().await;
+    });
+}
+
+#[test]
 fn too_few_in_sync_refuse_and_commit_nothing() {
     scenario(|runtime| async move {
         let nodes = Nodes::start(&runtime, 2, "min.insync.replicas=2").await;
