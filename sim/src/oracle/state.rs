@@ -195,7 +195,12 @@ impl State {
     }
 
     pub fn on_healed(&mut self, now_ns: u64, healing: Healing) {
-        let goals = self.history.goals(&self.partitions);
+        let mut goals = self.history.goals(&self.partitions);
+        // Of a topic that is gone nobody reads any more, whoever still holds a replica.
+        goals.retain(|(_, name), _| {
+            let lineage = self.partitions.get(name);
+            lineage.is_some_and(|lineage| !self.truth.is_over(name, lineage.log.topic_id))
+        });
         self.history.liveness.on_healed(now_ns, goals);
         if self.contract.is_replicated() {
             let mut convergence = std::mem::take(&mut self.convergence);

@@ -227,6 +227,11 @@ impl Truth {
         }
     }
 
+    /// Whether the name stands for another topic now, or for none, as far as members of the coordinator tell.
+    pub fn is_over(&self, name: &TopicPartition, topic_id: TopicId) -> bool {
+        self.fed && self.topics.get(&*name.topic) != Some(&topic_id)
+    }
+
     fn topic_written(&mut self, name: &str, topic: &TopicNode) {
         for (partition, replicas) in &topic.replicas {
             let nodes = replicas.iter().filter_map(|broker| u32::try_from(broker.0).ok()).collect();
