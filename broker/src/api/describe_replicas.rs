@@ -49,7 +49,6 @@ pub(crate) async fn handle(
             .iter()
             .map(|wanted| described(TopicId(topic.topic_id), wanted))
             .collect(),
-        ..DescribedReplicasTopic::default()
     });
     response.topics = results.collect();
     response

@@ -94,12 +94,7 @@ fn request(question: &LogQuestion) -> DescribeReplicasRequest {
         topic.partitions.push(DescribeReplicasPartition {
             partition_index: place.partition,
             partition_epoch: place.partition_epoch.0,
-            ..DescribeReplicasPartition::default()
         });
     }
-    DescribeReplicasRequest {
-        broker_epoch: question.broker_epoch.0,
-        topics,
-        ..DescribeReplicasRequest::default()
-    }
+    DescribeReplicasRequest { broker_epoch: question.broker_epoch.0, topics }
 }

@@ -258,7 +258,13 @@ impl Partition {
     pub async fn remove(&self) {
         let _turn = self.turn.lock().await;
         self.removed.store(true, Ordering::Release);
-        self.state().commits.fail_all(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        {
+            let mut state = self.state();
+            // What is still under way, a sync for one, finds no leader to report to.
+            let (leader_epoch, high_watermark) = (state.role.leader_epoch(), state.role.high_watermark());
+            state.role = Role::Follower(FollowerState::new(None, leader_epoch, high_watermark));
+            state.commits.fail_all(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+        }
         self.waiters.everything();
         self.observers
             .tell(|| Observation::ReplicaRemoved { partition: &self.name, topic_id: self.topic_id });
