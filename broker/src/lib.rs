@@ -3,11 +3,10 @@
 //! ```text
 //!   server (frames in, frames out)
 //!     └─ api/* (one file per request kind)
-//!          ├─ partition  (leader or follower, high watermark, those who wait)  ──  log/* (segments, indexes, recovery)
-//!          ├─ replication (fetches from leaders, proposes in-sync replicas)
-//!          ├─ metadata   (topics, their ids and configuration)
-//!          ├─ cluster    (sessions, elections, following the metadata)  ──  controller (who leads what)
-//!          └─ config     (server.properties, topic configuration)
+//!          ├─ partition    (a replica: leader or follower)  ──  log/* (segments, indexes, recovery)
+//!          ├─ replication  (fetching from leaders)
+//!          ├─ cluster      (session, registration, metadata)  ──  controller (who leads, where replicas lie)
+//!          └─ config       (server.properties, topic configuration)
 //! ```
 //! Owns everything between a client's socket and the log directory. Never touches a clock, a socket, a file or
 //! a task but through [`sillon_runtime::Runtime`].

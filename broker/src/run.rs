@@ -71,7 +71,7 @@ impl Running {
         let addresses = server.addresses();
         let context = broker::log_context(&runtime, &observers);
         let directories = LogDirectories::open(context, &config.log_dirs).await?;
-        let embedded = match &config.cluster.coordinator_connect {
+        let mut embedded = match &config.cluster.coordinator_connect {
             Some(_) => None,
             None => Some(Embedded::start(&runtime, &config).await?),
         };
@@ -84,13 +84,13 @@ impl Running {
             false => None,
         };
         let joining = Membership::join(runtime.clone(), observers.clone(), settings, new_id.as_deref());
-        let (membership, cluster_id) = joining.await?;
+        let (membership, cluster_id) = unless_failed(&mut embedded, joining).await?;
         directories.identify(config.broker_id, &cluster_id).await?;
         let cluster: Arc<dyn Cluster> = membership.clone();
         let broker = Broker::start(runtime, config, advertised, observers, cluster, directories).await;
         let mut jobs = jobs::start(&broker);
         let serving = server.serve(&broker);
-        membership.begin(reconcile(&broker)).await?;
+        unless_failed(&mut embedded, membership.begin(reconcile(&broker))).await?;
         if !membership.wait_until_known(KNOWN_PATIENCE).await {
             tracing::warn!("no controller knows this broker yet");
         }
@@ -161,6 +161,19 @@ pub async fn run(
         biased;
         () = stop => running.stop().await,
         failed = running.failed() => failed,
+    }
+}
+
+/// Does `work`, which needs the coordinator, as long as the one inside this broker has not failed.
+async fn unless_failed<T>(
+    embedded: &mut Option<Embedded>,
+    work: impl Future<Output = Result<T, MembershipError>>,
+) -> Result<T, BrokerError> {
+    let Some(embedded) = embedded else { return Ok(work.await?) };
+    tokio::select! {
+        biased;
+        done = work => Ok(done?),
+        Err(error) = embedded.ended() => Err(error.into()),
     }
 }
 

@@ -116,6 +116,12 @@ impl State {
         for partition in replicas_of(partitions, node) {
             judge.at(now_ns, Some(node), Some(&partition.name));
             let image = LogImage::read(&**disks, node, &partition.directory, partition.log_start);
+            // A process that died in the middle of a cut that its leader had ordered leaves the log short of it.
+            if let Some((to, _)) = partition.ordered_cut.take()
+                && image.sound_end(partition.log_start) < partition.log_end
+            {
+                partition.lose_from(to);
+            }
             i01::on_starting(judge, contract, machine, partition, &image);
             let file = partition.directory.join(EPOCHS);
             if let Some(bytes) = disks.read(node, &file) {
