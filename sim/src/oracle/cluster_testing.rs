@@ -1,7 +1,5 @@
 //! A cluster as a short story, for the tests of the invariants: three brokers, one partition, disks in memory, and a
-//! coordinator that applies what it is told to.
-//!
-//! The record at offset n is number n of client 9, whoever reads or writes it.
+//! coordinator that applies what it is told to. The record at offset n is number n of client 9.
 
 use super::{
     BatchId, ClientEvent, Contract, Invariant, Oracle, Purpose, ReadBatch, RecordId, SentBatch, Stop,
