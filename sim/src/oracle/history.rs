@@ -252,8 +252,7 @@ impl State {
         }
         i01::on_confirmed(judge, partition, base, i64::from(batch.count));
         i06::on_confirmed(judge, contract, partition, &batch, base);
-        i26::on_confirmed(judge, partition, &batch, base);
-        if batch.sequence.is_some() {
+        if i26::on_confirmed(judge, partition, &batch, base) {
             in_order(judge, partition.topic_id, base);
         }
         for index in 0..batch.count {

@@ -40,11 +40,13 @@ pub(super) fn on_seen_again(
     });
 }
 
-/// A producer was told where its batch is.
-pub(super) fn on_confirmed(judge: &mut Judge, partition: &Partition, sent: &SentBatch, base: i64) {
-    let Some(sequence) = sent.sequence else { return };
+/// A producer was told where its batch is. Gives whether the batch is part of the log's order: one that was lost while
+/// the answer was on its way is not, and what comes after it may stand before it.
+pub(super) fn on_confirmed(judge: &mut Judge, partition: &Partition, sent: &SentBatch, base: i64) -> bool {
+    let Some(sequence) = sent.sequence else { return false };
     let wanted = (sequence.producer_id, sequence.producer_epoch, sequence.first);
     let is_it = |batch: &GhostBatch| batch.producer == wanted;
+    let is_there = partition.batch_at(base).is_some_and(is_it);
     // That no batch is there at all is a matter of I01.
     if let Some(batch) = partition.batch_at(base) {
         let holds = is_it(batch) || partition.lost_at(base, is_it);
@@ -52,6 +54,7 @@ pub(super) fn on_confirmed(judge: &mut Judge, partition: &Partition, sent: &Sent
             format!("sent with (producer, epoch, sequence) {wanted:?}, at {base} is {:?}", batch.producer)
         });
     }
+    is_there || !partition.lost_at(base, is_it)
 }
 
 /// The confirmed batches of one idempotent producer in one partition: its counter → base offset.
@@ -74,7 +77,7 @@ pub(super) fn in_order(judge: &mut Judge, confirmed: &Confirmed, id: BatchId, ba
 #[cfg(test)]
 mod tests {
     use crate::oracle::{
-        Invariant,
+        Invariant, Stop,
         events::{Purpose, Sequence},
         testing::Run,
     };
@@ -146,6 +149,24 @@ mod tests {
         run.confirmed(0, 2);
         run.confirmed(2, 0);
         run.assert_violated(Invariant::I28);
+    }
+
+    #[test]
+    fn confirmed_when_it_was_lost_already() {
+        let run = two_sent();
+        run.stop(Stop::PowerLost);
+        run.cut_disk(0);
+        run.start();
+        run.open(false, 0, 0);
+        run.lead(1);
+        // The answer was on its way when the machine lost power.
+        run.confirmed(2, 2);
+        run.append_from(0, 2, (7, 1, 0));
+        run.high_watermark(0, 2);
+        let sequence = Sequence { producer_id: 7, producer_epoch: 1, first: 0 };
+        run.sending_at(4, 0, 2, Some(sequence));
+        run.confirmed(4, 0);
+        run.assert_legal(&[Invariant::I70]);
     }
 
     #[test]
