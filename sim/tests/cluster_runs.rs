@@ -1,13 +1,15 @@
 //! Whole runs of clusters: several brokers and an ensemble in one world. They pass and are judged, a seed and a recording
 //! give the same again, and a core is healed without the rest.
 
+mod support;
+
 use sillon_sim::{
-    driver::{DecisionSource, Failure, RunInput, RunOutcome, Watch, run},
+    driver::{Watch, run},
     faults::FaultKind,
     oracle::Invariant,
-    repro::{Bundle, Verdict, replay},
-    scenario::Scenario,
+    repro::{Verdict, replay},
 };
+use support::runs::{bundle, input};
 
 const SCENARIO: &str = r#"
 name = "example"
@@ -46,32 +48,9 @@ shape = "any-in-cluster"
 duration = "500ms..3s"
 "#;
 
-fn input(text: &str, seed: u64, record: bool) -> RunInput {
-    let scenario = Scenario::parse("example.toml", text).expect("it is right");
-    let (config, plan) = scenario.draw(seed);
-    RunInput { seed, scheduler_seed: seed, config, plan, decisions: DecisionSource::Seed { record } }
-}
-
-fn bundle(input: RunInput, outcome: &RunOutcome) -> Bundle {
-    Bundle {
-        commit: String::new(),
-        scenario_name: "example".into(),
-        scenario_text: SCENARIO.into(),
-        seed: input.seed,
-        scheduler_seed: input.scheduler_seed,
-        config: input.config,
-        plan: input.plan,
-        tape: outcome.tape.clone(),
-        events: outcome.trace.clone(),
-        hash: outcome.hash,
-        failure: Failure::Simulator { text: "invented".into() },
-    }
-}
-
 #[test]
-#[ignore = "needs brokers that replicate"]
 fn a_good_cluster_passes_and_the_oracle_has_looked() {
-    let outcome = run(input(SCENARIO, 1, false), Watch::Hash);
+    let outcome = run(input(SCENARIO, 6, false), Watch::Hash);
     assert_eq!(outcome.failure, None);
     let sum = &outcome.statistics;
     assert!(sum.records_confirmed > 200 && sum.records_read > 200, "{sum:?}");
@@ -83,12 +62,11 @@ fn a_good_cluster_passes_and_the_oracle_has_looked() {
 }
 
 #[test]
-#[ignore = "needs brokers that replicate"]
 fn a_recording_of_faults_that_were_aimed_replays_to_the_same_events() {
     let plain = run(input(SCENARIO, 2, false), Watch::Hash);
     let recorded = run(input(SCENARIO, 2, true), Watch::Keep);
     assert_eq!((plain.hash, plain.events), (recorded.hash, recorded.events));
-    let bundle = bundle(input(SCENARIO, 2, true), &recorded);
+    let bundle = bundle(SCENARIO, input(SCENARIO, 2, true), &recorded);
     let (replayed, verdict) = replay(&bundle);
     assert_eq!((replayed.hash, replayed.divergence), (recorded.hash, None));
     let Verdict::Different(difference) = verdict else { panic!("the bundle's failure is invented") };
@@ -96,7 +74,6 @@ fn a_recording_of_faults_that_were_aimed_replays_to_the_same_events() {
 }
 
 #[test]
-#[ignore = "needs brokers that replicate"]
 fn a_core_goes_on_without_the_rest() {
     let text = SCENARIO.replace("heal = \"5s\"", "heal = \"5s\"\nhealing = \"core\"");
     for seed in 1..4 {
@@ -106,7 +83,6 @@ fn a_core_goes_on_without_the_rest() {
 }
 
 #[test]
-#[ignore = "needs brokers that replicate"]
 fn an_operator_deletes_grows_and_moves() {
     let admin = "[admin]\ntopics = 1\ndeletions_per_minute = 12\ngrowths_per_minute = 12\n\
                  reassignments_per_minute = 12\nelections_per_minute = 6\nconfig_changes_per_minute = 6\n";

@@ -1,11 +1,14 @@
 //! Whole runs of coordinator ensembles: they pass and are judged, a seed and a recording give the same again.
 
+mod support;
+
 use sillon_sim::{
-    driver::{DecisionSource, Failure, RunInput, RunOutcome, Watch, run},
+    driver::{Watch, run},
     faults::FaultKind,
     repro::{Bundle, Verdict, replay},
     scenario::Scenario,
 };
+use support::runs::{bundle, input};
 
 const SCENARIO: &str = r#"
 name = "example"
@@ -42,31 +45,9 @@ duration = "200ms..500ms"
 latency = "200ms..500ms"
 "#;
 
-fn input(seed: u64, record: bool) -> RunInput {
-    let scenario = Scenario::parse("example.toml", SCENARIO).expect("it is right");
-    let (config, plan) = scenario.draw(seed);
-    RunInput { seed, scheduler_seed: seed, config, plan, decisions: DecisionSource::Seed { record } }
-}
-
-fn bundle(input: RunInput, outcome: &RunOutcome) -> Bundle {
-    Bundle {
-        commit: String::new(),
-        scenario_name: "example".into(),
-        scenario_text: SCENARIO.into(),
-        seed: input.seed,
-        scheduler_seed: input.scheduler_seed,
-        config: input.config,
-        plan: input.plan,
-        tape: outcome.tape.clone(),
-        events: outcome.trace.clone(),
-        hash: outcome.hash,
-        failure: Failure::Simulator { text: "invented".into() },
-    }
-}
-
 #[test]
 fn a_good_ensemble_passes_and_the_oracle_has_looked() {
-    let outcome = run(input(1, false), Watch::Hash);
+    let outcome = run(input(SCENARIO, 1, false), Watch::Hash);
     assert_eq!(outcome.failure, None);
     let sum = &outcome.ensemble;
     assert!(sum.writes_confirmed > 100 && sum.reads > 100, "{sum:?}");
@@ -88,11 +69,11 @@ fn a_rolling_restart_is_counted_by_what_it_consists_of() {
 
 #[test]
 fn a_recording_replays_to_the_same_events_without_a_generator() {
-    let plain = run(input(2, false), Watch::Hash);
-    let recorded = run(input(2, true), Watch::Keep);
+    let plain = run(input(SCENARIO, 2, false), Watch::Hash);
+    let recorded = run(input(SCENARIO, 2, true), Watch::Keep);
     assert_eq!((plain.hash, plain.events), (recorded.hash, recorded.events));
     assert!(recorded.tape.decisions() > 100);
-    let bundle = bundle(input(2, true), &recorded);
+    let bundle = bundle(SCENARIO, input(SCENARIO, 2, true), &recorded);
     let bytes = bundle.encode().expect("it is small");
     assert_eq!(Bundle::decode(&bytes).as_ref(), Ok(&bundle));
     let (replayed, verdict) = replay(&bundle);

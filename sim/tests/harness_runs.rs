@@ -1,10 +1,12 @@
 //! Whole runs: the same again from the seed, the same again from the recording, and different where the plan is.
 
+mod support;
+
 use sillon_sim::{
-    driver::{DecisionSource, Failure, RunInput, RunOutcome, Watch, run},
-    repro::{Bundle, Verdict, compare, replay},
-    scenario::Scenario,
+    driver::{Watch, run},
+    repro::{Verdict, compare, replay},
 };
+use support::runs::{bundle, input};
 
 const SCENARIO: &str = r#"
 name = "example"
@@ -32,31 +34,9 @@ per_minute = 10
 per_minute = 10
 "#;
 
-fn input(seed: u64, record: bool) -> RunInput {
-    let scenario = Scenario::parse("example.toml", SCENARIO).expect("it is right");
-    let (config, plan) = scenario.draw(seed);
-    RunInput { seed, scheduler_seed: seed, config, plan, decisions: DecisionSource::Seed { record } }
-}
-
-fn bundle(input: RunInput, outcome: &RunOutcome) -> Bundle {
-    Bundle {
-        commit: String::new(),
-        scenario_name: "example".into(),
-        scenario_text: SCENARIO.into(),
-        seed: input.seed,
-        scheduler_seed: input.scheduler_seed,
-        config: input.config,
-        plan: input.plan,
-        tape: outcome.tape.clone(),
-        events: outcome.trace.clone(),
-        hash: outcome.hash,
-        failure: Failure::Simulator { text: "invented".into() },
-    }
-}
-
 #[test]
 fn good_code_passes_and_the_oracle_has_looked() {
-    let outcome = run(input(1, false), Watch::Hash);
+    let outcome = run(input(SCENARIO, 1, false), Watch::Hash);
     assert_eq!(outcome.failure, None);
     assert!(outcome.statistics.records_confirmed > 100, "{:?}", outcome.statistics);
     assert!(outcome.faults.values().sum::<u64>() > 3, "{:?}", outcome.faults);
@@ -67,18 +47,18 @@ fn good_code_passes_and_the_oracle_has_looked() {
 
 #[test]
 fn a_seed_gives_the_same_run_whether_it_is_watched_or_not() {
-    let plain = run(input(2, false), Watch::Hash);
-    let kept = run(input(2, true), Watch::Keep);
+    let plain = run(input(SCENARIO, 2, false), Watch::Hash);
+    let kept = run(input(SCENARIO, 2, true), Watch::Keep);
     assert_eq!((plain.hash, plain.events), (kept.hash, kept.events));
     assert_eq!(kept.trace.len() as u64, kept.events);
-    assert_ne!(plain.hash, run(input(3, false), Watch::Hash).hash);
+    assert_ne!(plain.hash, run(input(SCENARIO, 3, false), Watch::Hash).hash);
 }
 
 #[test]
 fn a_recording_replays_to_the_same_events_without_a_generator() {
-    let recorded = run(input(4, true), Watch::Keep);
+    let recorded = run(input(SCENARIO, 4, true), Watch::Keep);
     assert!(recorded.tape.decisions() > 100);
-    let bundle = bundle(input(4, true), &recorded);
+    let bundle = bundle(SCENARIO, input(SCENARIO, 4, true), &recorded);
     let (replayed, verdict) = replay(&bundle);
     assert_eq!((replayed.hash, replayed.divergence), (recorded.hash, None));
     let Verdict::Different(difference) = verdict else { panic!("the bundle's failure is invented") };
@@ -89,8 +69,8 @@ fn a_recording_replays_to_the_same_events_without_a_generator() {
 
 #[test]
 fn a_changed_schedule_is_told_by_the_first_event_that_differs() {
-    let recorded = run(input(5, true), Watch::Keep);
-    let mut changed = bundle(input(5, true), &recorded);
+    let recorded = run(input(SCENARIO, 5, true), Watch::Keep);
+    let mut changed = bundle(SCENARIO, input(SCENARIO, 5, true), &recorded);
     let moved = changed.plan.last_mut().expect("there are faults");
     moved.at_ns += 1_000_000;
     let at_ns = moved.at_ns;
@@ -120,15 +100,10 @@ per_minute = 12
 target = "controller"
 duration = "200ms..500ms"
 "#;
-    let input = |record| {
-        let scenario = Scenario::parse("example.toml", text).expect("it is right");
-        let (config, plan) = scenario.draw(5);
-        RunInput { seed: 5, scheduler_seed: 5, config, plan, decisions: DecisionSource::Seed { record } }
-    };
-    let recorded = run(input(true), Watch::Keep);
+    let recorded = run(input(text, 5, true), Watch::Keep);
     assert_eq!(recorded.failure, None);
     assert!(recorded.faults.get(&sillon_sim::faults::FaultKind::Crash).is_some_and(|count| *count > 1));
-    let bundle = Bundle { scenario_text: text.into(), ..bundle(input(true), &recorded) };
+    let bundle = bundle(text, input(text, 5, true), &recorded);
     let (replayed, _) = replay(&bundle);
     assert_eq!((replayed.hash, replayed.divergence), (recorded.hash, None));
 }

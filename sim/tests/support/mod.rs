@@ -1,6 +1,8 @@
 //! What the tests of the world have in common: a service that echoes and logs, and a client for it.
 #![allow(dead_code)] // Each test file uses its own part.
 
+pub mod runs;
+
 use sillon_runtime::{BoxStream, File, OpenOptions, Runtime};
 use sillon_sim::{
     decisions::Decisions,
