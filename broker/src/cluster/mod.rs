@@ -59,10 +59,7 @@ pub trait Cluster: Send + Sync + 'static {
 
     /// Whether an image knows a registration of this process. Where it does not, what it gives this broker to lead was
     /// meant for a process before, which may have had more records than are left.
-    fn is_known_to(&self, image: &MetadataImage) -> bool {
-        let _ = image;
-        true
-    }
+    fn is_known_to(&self, image: &MetadataImage) -> bool;
 
     /// The controller, where it is this broker at present.
     fn controller(&self) -> Option<Arc<dyn ActiveController>>;

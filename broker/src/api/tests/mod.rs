@@ -93,6 +93,11 @@ impl Cluster for FakeCluster {
         BrokerEpoch(1)
     }
 
+    fn is_known_to(&self, image: &MetadataImage) -> bool {
+        let registered = image.brokers.get(&self.broker_id());
+        registered.is_some_and(|registered| registered.broker_epoch == self.broker_epoch())
+    }
+
     fn controller(&self) -> Option<Arc<dyn ActiveController>> {
         self.controller.clone().map(|controller| controller as Arc<dyn ActiveController>)
     }

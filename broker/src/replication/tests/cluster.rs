@@ -108,6 +108,11 @@ impl Cluster for Membership {
         BrokerEpoch(100 + i64::from(self.me.0))
     }
 
+    fn is_known_to(&self, image: &MetadataImage) -> bool {
+        let registered = image.brokers.get(&self.broker_id());
+        registered.is_some_and(|registered| registered.broker_epoch == self.broker_epoch())
+    }
+
     fn controller(&self) -> Option<Arc<dyn ActiveController>> {
         None
     }
