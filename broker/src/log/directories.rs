@@ -369,9 +369,10 @@ impl LogDirectories {
             let log_starts = |offsets: &mut Offsets| {
                 for log in logs() {
                     // One that was raised a moment ago may not be visible in the log yet: it is never taken back here.
-                    let raised = offsets.remove(log.partition()).unwrap_or(Offset::ZERO);
-                    let log_start = raised.max(log.log_start_offset());
-                    if log_start > log.first_segment_offset() {
+                    // And once noted it stays noted: files of segments that are gone from the log may be there still.
+                    let raised = offsets.get(log.partition()).copied();
+                    let log_start = raised.unwrap_or(Offset::ZERO).max(log.log_start_offset());
+                    if raised.is_some() || log_start > log.first_segment_offset() {
                         offsets.insert(log.partition().clone(), log_start);
                     }
                 }

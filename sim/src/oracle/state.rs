@@ -117,10 +117,10 @@ impl State {
             judge.at(now_ns, Some(node), Some(&partition.name));
             let image = LogImage::read(&**disks, node, &partition.directory, partition.log_start);
             // A process that died in the middle of a cut that its leader had ordered leaves the log short of it.
-            if let Some((to, _)) = partition.ordered_cut.take()
+            if let Some((to, anew)) = partition.ordered_cut.take()
                 && image.sound_end(partition.log_start) < partition.log_end
             {
-                partition.lose_from(to);
+                partition.lose_from(if anew { partition.log_start } else { to });
             }
             i01::on_starting(judge, contract, machine, partition, &image);
             let file = partition.directory.join(EPOCHS);
