@@ -11,10 +11,14 @@
 //! what an error code means: that belongs to whoever holds it. [`admin`] is one such holder: topics and the cluster.
 
 pub mod admin;
+mod backoff;
+mod client_error;
+pub mod cluster;
 mod connection;
 mod error;
 mod versions;
 
+pub use client_error::{ClientError, Remedy};
 pub use connection::{Connection, ConnectionOptions};
 pub use error::ConnectionError;
 pub use versions::Versions;
