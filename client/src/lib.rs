@@ -16,6 +16,8 @@ mod client_error;
 pub mod cluster;
 mod connection;
 mod error;
+mod flights;
+pub mod producer;
 mod versions;
 
 pub use client_error::{ClientError, Remedy};

@@ -295,6 +295,17 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Sends a request to any broker and waits for the answer.
+    ///
+    /// # Errors
+    /// As [`Cluster::send`].
+    pub async fn send_any<R: Request>(&self, request: &R) -> Result<R::Response, ClientError> {
+        let connection = self.any_connection().await?;
+        connection.send(request).await.map_err(|source| failed(-1, &connection, source))
+    }
+}
+
 /// Gives up a connection that gave no answer in time: whatever is behind it may be dead.
 pub(crate) fn failed(broker: i32, connection: &Connection, source: ConnectionError) -> ClientError {
     if matches!(source, ConnectionError::TimedOut { .. }) {
