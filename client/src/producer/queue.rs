@@ -10,6 +10,7 @@
 //! * Batches depart in the order of their ids. One that has to be sent again departs only when none before it flies.
 //! * A sequence number that was never written leaves a gap that the broker does not take: everything from there on
 //!   departs again under a new epoch, from 0, once everything before it is done and nothing flies.
+//! * The first batch of an identity goes alone: a broker that knows nothing of a producer takes any number for its first.
 //! * A batch whose fate is not known leaves a doubtful place. What follows it tells: written, and there was no gap; out of
 //!   order, and there is one. With nothing to tell, a new epoch it is.
 
@@ -104,7 +105,8 @@ impl Queue {
             self.gap_from = Some(front);
             return Departure::NewEpoch;
         }
-        Departure::Ready
+        // A broker without any state of the producer takes whatever number comes first: so the first batch goes alone.
+        if self.expected_sequence == 0 && !settled { Departure::Later } else { Departure::Ready }
     }
 
     /// Everything that waits is numbered from 0 under this identity.
