@@ -15,6 +15,7 @@ mod backoff;
 mod client_error;
 pub mod cluster;
 mod connection;
+pub mod consumer;
 mod error;
 mod flights;
 pub mod producer;

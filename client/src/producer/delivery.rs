@@ -49,23 +49,28 @@ impl Outcome {
         self.0.lock().expect("nothing panics while it holds this lock")
     }
 
-    /// Makes it known, and runs the callbacks in the order of their records.
+    /// Runs the callbacks in the order of their records, and then makes it known.
     pub(super) fn complete(&self, result: Result<Written, ClientError>) {
-        let (wakers, callbacks) = {
-            let mut state = self.lock();
-            assert!(state.result.is_none(), "an outcome is known once");
-            state.result = Some(result.clone());
-            (std::mem::take(&mut state.wakers), std::mem::take(&mut state.callbacks))
+        let wakers = loop {
+            let callbacks = {
+                let mut state = self.lock();
+                assert!(state.result.is_none(), "an outcome is known once");
+                if state.callbacks.is_empty() {
+                    state.result = Some(result);
+                    break std::mem::take(&mut state.wakers);
+                }
+                std::mem::take(&mut state.callbacks)
+            };
+            for (index, timestamp, callback) in callbacks {
+                callback(told(&result, index, timestamp));
+            }
         };
         for waker in wakers {
             waker.wake();
         }
-        for (index, timestamp, callback) in callbacks {
-            callback(told(&result, index, timestamp));
-        }
     }
 
-    /// Runs a callback once the outcome is known. To be called before it can be.
+    /// Runs a callback once the outcome is known; at once, if it is.
     pub(super) fn on_complete(&self, index: i32, timestamp: i64, callback: Callback) {
         let mut state = self.lock();
         match state.result.clone() {
