@@ -6,7 +6,8 @@ use std::time::Duration;
 ///
 /// The first failure waits about `initial_ms`; none waits longer than six fifths of `max_ms`.
 pub(crate) fn backoff(initial_ms: u64, max_ms: u64, failures: u32, random: u64) -> Duration {
-    let doubled = initial_ms.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(max_ms.max(initial_ms));
+    let doubled =
+        initial_ms.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(max_ms.max(initial_ms));
     // From 800 to 1200 thousandths.
     let thousandths = 800 + random % 401;
     Duration::from_micros(doubled.saturating_mul(thousandths))

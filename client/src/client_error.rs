@@ -55,7 +55,9 @@ pub enum ClientError {
         last: String,
     },
     /// A record larger than the configuration permits.
-    #[error("a record of {bytes} bytes is larger than {key} ({limit_bytes}): raise it, or send less at a time")]
+    #[error(
+        "a record of {bytes} bytes is larger than {key} ({limit_bytes}): raise it, or send less at a time"
+    )]
     RecordTooLarge {
         /// The record's size in its batch.
         bytes: usize,
@@ -169,7 +171,9 @@ impl ClientError {
     /// What to do about it.
     pub fn remedy(&self) -> Remedy {
         match self {
-            ClientError::Unreachable { .. } | ClientError::TimedOut { .. } | ClientError::CommitFailed => Remedy::Retry,
+            ClientError::Unreachable { .. } | ClientError::TimedOut { .. } | ClientError::CommitFailed => {
+                Remedy::Retry
+            }
             ClientError::Connection { source, .. } => match source {
                 ConnectionError::NoCommonVersion { .. }
                 | ConnectionError::Unsayable { .. }
@@ -216,9 +220,9 @@ impl ClientError {
     pub(crate) fn refused(what: impl Into<String>, code: ErrorCode, message: Option<&str>) -> ClientError {
         let what = what.into();
         match code {
-            ErrorCode::FENCED_INSTANCE_ID | ErrorCode::INVALID_PRODUCER_EPOCH | ErrorCode::PRODUCER_FENCED => {
-                ClientError::Fenced { what, code }
-            }
+            ErrorCode::FENCED_INSTANCE_ID
+            | ErrorCode::INVALID_PRODUCER_EPOCH
+            | ErrorCode::PRODUCER_FENCED => ClientError::Fenced { what, code },
             _ => ClientError::Refused { what, code, message: message.unwrap_or(code.message()).to_owned() },
         }
     }

@@ -1,6 +1,8 @@
 //! A client of Kafka's wire protocol, on the abstract runtime: the same code runs against a real broker and
 //! inside the simulator.
 //!
+//! [`producer`] and [`consumer`] are what a Kafka user looks for; [`cluster`] is what both stand on.
+//!
 //! ```text
 //!   Connection  ── versions (what both sides speak)
 //!       │

@@ -1,7 +1,7 @@
 //! One connection to each broker that is needed. Owns dialling, at most one attempt per broker at a time, and how long
 //! to leave a broker alone after one that failed.
 
-use super::{Broker, Cluster, Metadata, NetworkConfig, State};
+use super::{Broker, Channel, Cluster, Metadata, NetworkConfig, State};
 use crate::{ClientError, Connection, ConnectionError, backoff::backoff};
 use sillon_runtime::{Monotonic, Runtime};
 use std::sync::Arc;
@@ -20,33 +20,34 @@ pub(super) struct Link {
 
 impl State {
     /// The living connection to a broker, if there is one and it still leads to where the broker is.
-    fn live(&self, broker: &Broker) -> Option<Arc<Connection>> {
-        let link = self.links.get(&broker.id)?;
-        let there = link.address.as_ref().is_some_and(|(host, port)| (host, *port) == (&broker.host, broker.port));
+    fn live(&self, broker: &Broker, channel: Channel) -> Option<Arc<Connection>> {
+        let link = self.links.get(&(broker.id, channel))?;
+        let there =
+            link.address.as_ref().is_some_and(|(host, port)| (host, *port) == (&broker.host, broker.port));
         link.connection.clone().filter(|connection| there && connection.failure().is_none())
     }
 }
 
 impl Cluster {
-    /// The connection to a broker if there is one that lives. Never waits.
+    /// The connection to a broker for records if there is one that lives. Never waits.
     pub fn connected(&self, broker: i32) -> Option<Arc<Connection>> {
         let state = self.shared.lock();
-        state.metadata.brokers.get(&broker).and_then(|broker| state.live(broker))
+        state.metadata.brokers.get(&broker).and_then(|broker| state.live(broker, Channel::Data))
     }
 
     /// The connection to a broker, made if there is none, after the backoff if the last attempt failed.
     ///
     /// # Errors
-    /// [`ClientError::Connection`]; [`ClientError::Misuse`] where the metadata knows no such broker, which newer metadata may
-    /// mend: it is asked for.
-    pub async fn connection(&self, broker: i32) -> Result<Arc<Connection>, ClientError> {
+    /// [`ClientError::Connection`], also where the metadata knows no such broker, which newer metadata may mend: it is asked
+    /// for.
+    pub async fn connection(&self, broker: i32, channel: Channel) -> Result<Arc<Connection>, ClientError> {
         let dialling = {
             let mut state = self.shared.lock();
             let state = &mut *state;
             match state.metadata.brokers.get(&broker) {
-                Some(known) => match state.live(known) {
+                Some(known) => match state.live(known, channel) {
                     Some(connection) => return Ok(connection),
-                    None => Some(state.links.entry(broker).or_default().dialling.clone()),
+                    None => Some(state.links.entry((broker, channel)).or_default().dialling.clone()),
                 },
                 None => None,
             }
@@ -59,15 +60,15 @@ impl Cluster {
                 drop(state);
                 return Err(self.gone(broker));
             };
-            if let Some(connection) = state.live(&known) {
+            if let Some(connection) = state.live(&known, channel) {
                 return Ok(connection);
             }
-            (known, state.links.get(&broker).map_or(Monotonic::default(), |link| link.retry_at))
+            (known, state.links.get(&(broker, channel)).map_or(Monotonic::default(), |link| link.retry_at))
         };
         if retry_at > self.shared.runtime.now() {
             self.shared.runtime.sleep_until(retry_at).await;
         }
-        self.dial(&known).await
+        self.dial(&known, channel).await
     }
 
     fn gone(&self, broker: i32) -> ClientError {
@@ -75,13 +76,14 @@ impl Cluster {
         ClientError::Connection { broker, source: ConnectionError::Closed }
     }
 
-    async fn dial(&self, broker: &Broker) -> Result<Arc<Connection>, ClientError> {
+    async fn dial(&self, broker: &Broker, channel: Channel) -> Result<Arc<Connection>, ClientError> {
         let runtime = &self.shared.runtime;
         let dialled =
-            Connection::connect(runtime, &broker.host, broker.port, self.shared.config.connection_options()).await;
+            Connection::connect(runtime, &broker.host, broker.port, self.shared.config.connection_options())
+                .await;
         let random = runtime.random_u64();
         let mut state = self.shared.lock();
-        let link = state.links.entry(broker.id).or_default();
+        let link = state.links.entry((broker.id, channel)).or_default();
         match dialled {
             Ok(connection) => {
                 let connection = Arc::new(connection);
@@ -112,7 +114,8 @@ impl Cluster {
     pub(super) async fn any_connection(&self) -> Result<Arc<Connection>, ClientError> {
         let (metadata, connected) = {
             let state = self.shared.lock();
-            let connected = state.metadata.brokers.values().find_map(|broker| state.live(broker));
+            let connected =
+                state.metadata.brokers.values().find_map(|broker| state.live(broker, Channel::Data));
             (state.metadata.clone(), connected)
         };
         if let Some(connection) = connected {
@@ -127,12 +130,12 @@ impl Cluster {
         for broker in metadata.brokers.values() {
             let free = {
                 let mut state = self.shared.lock();
-                let link = state.links.entry(broker.id).or_default();
+                let link = state.links.entry((broker.id, Channel::Data)).or_default();
                 if link.retry_at > now { None } else { link.dialling.clone().try_lock_owned().ok() }
             };
             // Somebody else dials this one already.
             let Some(_turn) = free else { continue };
-            if let Ok(connection) = self.dial(broker).await {
+            if let Ok(connection) = self.dial(broker, Channel::Data).await {
                 return Ok(connection);
             }
         }

@@ -142,9 +142,11 @@ impl Metadata {
             return false;
         };
         let Ok(port) = u16::try_from(endpoint.port) else { return false };
-        let known = self.topics.get_mut(topic).filter(|topic| topic.error.is_none()).and_then(|topic| {
-            topic.partitions.get_mut(usize::try_from(partition).ok()?)
-        });
+        let known = self
+            .topics
+            .get_mut(topic)
+            .filter(|topic| topic.error.is_none())
+            .and_then(|topic| topic.partitions.get_mut(usize::try_from(partition).ok()?));
         let Some(known) = known else { return false };
         if known.leader.epoch.is_some_and(|epoch| epoch >= leader.leader_epoch) {
             return false;
@@ -161,7 +163,10 @@ impl Metadata {
 fn merged(topic: &MetadataResponseTopic, before: Option<TopicMetadata>) -> TopicMetadata {
     let error = ErrorCode::from(topic.error_code);
     // Only of the same topic: another one of this name begins its epochs anew.
-    let before = before.filter(|before| before.id == topic.topic_id).map(|before| before.partitions).unwrap_or_default();
+    let before = before
+        .filter(|before| before.id == topic.topic_id)
+        .map(|before| before.partitions)
+        .unwrap_or_default();
     let highest = topic.partitions.iter().map(|partition| partition.partition_index).max().unwrap_or(-1);
     // A broker that numbers with gaps is not believed further than it lists.
     let count = usize::try_from(highest + 1).unwrap_or(0).min(topic.partitions.len());

@@ -32,6 +32,16 @@ use std::{
 };
 use tokio::sync::Notify;
 
+/// What a connection is for. Answers come in the order of the requests, so that what waits long at the broker has to have
+/// a connection of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Channel {
+    /// Records, offsets, metadata.
+    Data,
+    /// What a group's coordinator is asked.
+    Coordinator,
+}
+
 /// Which topics the metadata shall tell of.
 #[derive(Clone, Debug, Default)]
 struct Interest {
@@ -51,7 +61,7 @@ struct State {
     failures: u32,
     last_error: Option<ClientError>,
     asked_at: Option<Monotonic>,
-    links: BTreeMap<i32, Link>,
+    links: BTreeMap<(i32, Channel), Link>,
     coordinators: BTreeMap<String, i32>,
 }
 
@@ -151,7 +161,8 @@ impl Cluster {
     pub fn set_topics<'a>(&self, topics: impl IntoIterator<Item = &'a str>, all: bool) {
         let topics: BTreeSet<Arc<str>> = topics.into_iter().map(Arc::from).collect();
         let mut state = self.shared.lock();
-        let news = all && !state.interest.all || topics.iter().any(|topic| !state.interest.topics.contains(topic));
+        let news =
+            all && !state.interest.all || topics.iter().any(|topic| !state.interest.topics.contains(topic));
         state.interest.all = all;
         state.interest.topics = topics;
         if news {
@@ -274,20 +285,22 @@ impl Cluster {
     /// # Errors
     /// [`ClientError::Connection`], [`ClientError::Unreachable`].
     pub async fn send<R: Request>(&self, broker: i32, request: &R) -> Result<R::Response, ClientError> {
-        self.send_within(broker, request, Duration::from_millis(self.shared.config.request_timeout_ms)).await
+        let timeout = Duration::from_millis(self.shared.config.request_timeout_ms);
+        self.send_within(broker, Channel::Data, request, timeout).await
     }
 
-    /// As [`Cluster::send`], with a limit of its own.
+    /// As [`Cluster::send`], on the connection for a purpose and with a limit of its own.
     ///
     /// # Errors
     /// As [`Cluster::send`].
     pub async fn send_within<R: Request>(
         &self,
         broker: i32,
+        channel: Channel,
         request: &R,
         timeout: Duration,
     ) -> Result<R::Response, ClientError> {
-        let connection = self.connection(broker).await?;
+        let connection = self.connection(broker, channel).await?;
         let version =
             connection.common_versions::<R>().map_err(|source| ClientError::Connection { broker, source })?;
         let sent = connection.send_version(*version.end(), request, timeout).await;

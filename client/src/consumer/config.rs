@@ -91,7 +91,8 @@ pub struct ConsumerConfig {
 
 impl std::fmt::Debug for ConsumerConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let assignors: Vec<_> = self.partition_assignment_strategy.iter().map(|assignor| assignor.name()).collect();
+        let assignors: Vec<_> =
+            self.partition_assignment_strategy.iter().map(|assignor| assignor.name()).collect();
         f.debug_struct("ConsumerConfig")
             .field("group_id", &self.group_id)
             .field("group_instance_id", &self.group_instance_id)

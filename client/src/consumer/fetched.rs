@@ -199,7 +199,10 @@ mod tests {
     fn values(fetched: &mut Fetched, max: usize) -> Vec<String> {
         let mut records = Vec::new();
         fetched.take(max, &mut records).expect("sound");
-        records.iter().map(|record| String::from_utf8_lossy(record.value.as_ref().expect("one")).into()).collect()
+        records
+            .iter()
+            .map(|record| String::from_utf8_lossy(record.value.as_ref().expect("one")).into())
+            .collect()
     }
 
     #[test]

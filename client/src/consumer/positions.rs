@@ -20,10 +20,7 @@ use sillon_protocol::{
     messages::{EARLIEST_TIMESTAMP, LATEST_TIMESTAMP},
 };
 use sillon_runtime::Monotonic;
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Where to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,12 +133,17 @@ pub(super) struct Positions {
     has_group: bool,
     read_committed: bool,
     patience: Patience,
-    /// Errors that the user has to hear of.
-    errors: Vec<ClientError>,
+    /// Errors that the user has to hear of, unless it seeks before.
+    errors: VecDeque<(TopicPartition, u64, ClientError)>,
 }
 
 impl Positions {
-    pub(super) fn new(reset: OffsetReset, has_group: bool, read_committed: bool, patience: Patience) -> Positions {
+    pub(super) fn new(
+        reset: OffsetReset,
+        has_group: bool,
+        read_committed: bool,
+        patience: Patience,
+    ) -> Positions {
         Positions {
             partitions: BTreeMap::new(),
             next_token: 0,
@@ -149,7 +151,7 @@ impl Positions {
             has_group,
             read_committed,
             patience,
-            errors: Vec::new(),
+            errors: VecDeque::new(),
         }
     }
 
@@ -196,7 +198,17 @@ impl Positions {
 
     /// The next error that the user has to hear of.
     pub(super) fn take_error(&mut self) -> Option<ClientError> {
-        (!self.errors.is_empty()).then(|| self.errors.remove(0))
+        while let Some((partition, token, error)) = self.errors.pop_front() {
+            if self.is_current(&partition, token) {
+                return Some(error);
+            }
+        }
+        None
+    }
+
+    fn tell(&mut self, partition: &TopicPartition, error: ClientError) {
+        let Some(tracked) = self.partitions.get(partition) else { return };
+        self.errors.push_back((partition.clone(), tracked.token, error));
     }
 
     fn restart(&mut self, partition: &TopicPartition, phase: Phase, position: Option<Position>) -> bool {
@@ -265,7 +277,8 @@ impl Positions {
                 continue;
             }
             if tracked.retry_at > now {
-                questions.due = Some(questions.due.map_or(tracked.retry_at, |due: Monotonic| due.min(tracked.retry_at)));
+                questions.due =
+                    Some(questions.due.map_or(tracked.retry_at, |due: Monotonic| due.min(tracked.retry_at)));
                 continue;
             }
             let leader = metadata.partition(&partition.topic, partition.partition).map(|known| known.leader);
@@ -344,7 +357,12 @@ impl Positions {
     }
 
     /// What the group has committed.
-    pub(super) fn committed(&mut self, partition: &TopicPartition, token: u64, found: Option<(i64, Option<i32>)>) {
+    pub(super) fn committed(
+        &mut self,
+        partition: &TopicPartition,
+        token: u64,
+        found: Option<(i64, Option<i32>)>,
+    ) {
         if self.current(partition, token).is_none() {
             return;
         }
@@ -357,7 +375,13 @@ impl Positions {
     }
 
     /// Which offset was asked for.
-    pub(super) fn offset_found(&mut self, partition: &TopicPartition, token: u64, offset: i64, epoch: Option<i32>) {
+    pub(super) fn offset_found(
+        &mut self,
+        partition: &TopicPartition,
+        token: u64,
+        offset: i64,
+        epoch: Option<i32>,
+    ) {
         if self.current(partition, token).is_some() {
             self.seek(partition, offset, epoch);
         }
@@ -392,12 +416,13 @@ impl Positions {
         match reset {
             OffsetReset::None => {
                 tracked.phase = Phase::Stuck;
-                self.errors.push(ClientError::Truncated {
+                let error = ClientError::Truncated {
                     topic: partition.topic.to_string(),
                     partition: partition.partition,
                     offset: position.offset,
                     end_offset,
-                });
+                };
+                self.tell(partition, error);
             }
             _ => {
                 self.seek(partition, end_offset, Some(epoch));
@@ -423,12 +448,12 @@ impl Positions {
             OffsetReset::Latest => SeekTarget::End,
             OffsetReset::None => {
                 self.restart(partition, Phase::Stuck, None);
-                let (topic, partition) = (partition.topic.to_string(), partition.partition);
-                self.errors.push(match offset {
-                    Some(offset) => ClientError::OffsetOutOfRange { topic, partition, offset },
-                    None => ClientError::NoOffset { topic, partition },
-                });
-                return;
+                let (topic, number) = (partition.topic.to_string(), partition.partition);
+                let error = match offset {
+                    Some(offset) => ClientError::OffsetOutOfRange { topic, partition: number, offset },
+                    None => ClientError::NoOffset { topic, partition: number },
+                };
+                return self.tell(partition, error);
             }
         };
         self.seek_to(partition, target);
@@ -455,7 +480,7 @@ impl Positions {
         random: u64,
     ) {
         if self.current(partition, token).is_some() {
-            self.errors.push(ClientError::refused(format!("{what} {partition}"), code, None));
+            self.tell(partition, ClientError::refused(format!("{what} {partition}"), code, None));
             self.failed(partition, token, now, random);
         }
     }
@@ -484,7 +509,13 @@ impl Positions {
     }
 
     /// Records up to `offset` were given to the user.
-    pub(super) fn advance(&mut self, partition: &TopicPartition, token: u64, offset: i64, epoch: Option<i32>) {
+    pub(super) fn advance(
+        &mut self,
+        partition: &TopicPartition,
+        token: u64,
+        offset: i64,
+        epoch: Option<i32>,
+    ) {
         let Some(tracked) = self.current(partition, token) else { return };
         let Some(position) = &mut tracked.position else { return };
         assert!(offset >= position.offset, "{partition}: a position goes forward: {offset}, {position:?}");
@@ -494,7 +525,12 @@ impl Positions {
 }
 
 /// A new leader has to hold what was read before anything is read from it.
-fn follow_leader(partition: &TopicPartition, tracked: &mut Tracked, metadata: &Metadata, next_token: &mut u64) {
+fn follow_leader(
+    partition: &TopicPartition,
+    tracked: &mut Tracked,
+    metadata: &Metadata,
+    next_token: &mut u64,
+) {
     let Some(known) = metadata.partition(&partition.topic, partition.partition) else { return };
     let Some(position) = &mut tracked.position else { return };
     if known.leader == position.leader || !matches!(tracked.phase, Phase::Ready | Phase::Validate) {

@@ -4,6 +4,7 @@ use super::*;
 use sillon_protocol::messages::{
     MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
+use std::time::Duration;
 
 const PATIENCE: Patience = Patience { initial_ms: 100, max_ms: 1000 };
 
@@ -11,7 +12,8 @@ fn metadata(leader_id: i32, leader_epoch: i32) -> Metadata {
     let mut metadata = Metadata::default();
     let partition = MetadataResponsePartition { leader_id, leader_epoch, ..Default::default() };
     let broker = |node_id| MetadataResponseBroker { node_id, host: "h".into(), port: 1, rack: None };
-    let topic = MetadataResponseTopic { name: Some("t".into()), partitions: vec![partition], ..Default::default() };
+    let topic =
+        MetadataResponseTopic { name: Some("t".into()), partitions: vec![partition], ..Default::default() };
     let response =
         MetadataResponse { brokers: (1..4).map(broker).collect(), topics: vec![topic], ..Default::default() };
     metadata.update(&response, false);
@@ -37,7 +39,8 @@ fn reading(reset: OffsetReset, offset: i64, epoch: i32, leader: &Metadata) -> Po
     let mut positions = assigned(reset, false);
     positions.seek(&partition(), offset, Some(epoch));
     let asked = positions.questions(now(), leader);
-    let question = asked.epochs.values().flatten().next().expect("a position with an epoch is validated").clone();
+    let question =
+        asked.epochs.values().flatten().next().expect("a position with an epoch is validated").clone();
     positions.epoch_ends(&partition(), question.token, epoch, offset);
     positions
 }
@@ -58,11 +61,14 @@ fn a_member_asks_what_is_committed_and_goes_on_there() {
 
 #[test]
 fn where_nothing_is_committed_the_policy_says_where_to_begin() {
-    for (reset, target) in [(OffsetReset::Earliest, SeekTarget::Beginning), (OffsetReset::Latest, SeekTarget::End)] {
+    for (reset, target) in
+        [(OffsetReset::Earliest, SeekTarget::Beginning), (OffsetReset::Latest, SeekTarget::End)]
+    {
         let (mut positions, leader) = (assigned(reset, true), metadata(1, 5));
         let asked = positions.questions(now(), &leader).committed.remove(0);
         positions.committed(&partition(), asked.token, None);
-        let asked = positions.questions(now(), &leader).offsets.remove(&1).expect("the leader is asked").remove(0);
+        let asked =
+            positions.questions(now(), &leader).offsets.remove(&1).expect("the leader is asked").remove(0);
         assert_eq!((asked.about, asked.leader_epoch), (target, Some(5)));
         positions.offset_found(&partition(), asked.token, 7, None);
         assert_eq!(fetch(&mut positions, &leader), Some((1, 7)));
@@ -80,7 +86,8 @@ fn a_new_leader_has_to_hold_what_was_read() {
     assert_eq!(fetch(&mut positions, &metadata(1, 5)), Some((1, 100)));
     let next = metadata(2, 6);
     assert_eq!(fetch(&mut positions, &next), None, "not before it was asked");
-    let asked = positions.questions(now(), &next).epochs.remove(&2).expect("the new leader is asked").remove(0);
+    let asked =
+        positions.questions(now(), &next).epochs.remove(&2).expect("the new leader is asked").remove(0);
     assert_eq!((asked.about, asked.leader_epoch), (4, Some(6)));
     positions.epoch_ends(&partition(), asked.token, 4, 90);
     let asked = positions.questions(now(), &next).epochs.remove(&2).expect("the new position too").remove(0);
@@ -93,7 +100,10 @@ fn a_leader_without_the_epoch_has_another_history_however_long_its_log() {
     let mut positions = reading(OffsetReset::None, 100, 4, &metadata(1, 5));
     let asked = positions.questions(now(), &metadata(2, 6)).epochs.remove(&2).expect("asked").remove(0);
     positions.epoch_ends(&partition(), asked.token, 3, 500);
-    assert!(matches!(positions.take_error(), Some(ClientError::Truncated { offset: 100, end_offset: 100, .. })));
+    assert!(matches!(
+        positions.take_error(),
+        Some(ClientError::Truncated { offset: 100, end_offset: 100, .. })
+    ));
     assert_eq!(fetch(&mut positions, &metadata(2, 6)), None, "until the user seeks");
 }
 
@@ -124,7 +134,8 @@ fn an_answer_from_before_a_seek_counts_for_nothing() {
 fn a_replica_nearby_is_read_from_until_it_is_out_of_range() {
     let (mut positions, leader) = (assigned(OffsetReset::Earliest, false), metadata(1, 5));
     positions.seek(&partition(), 3, None);
-    let token = positions.fetches(now(), &leader, |_| false).0.remove(&1).expect("the leader").remove(0).token;
+    let token =
+        positions.fetches(now(), &leader, |_| false).0.remove(&1).expect("the leader").remove(0).token;
     positions.prefer(&partition(), token, 2, now() + Duration::from_secs(300));
     assert_eq!(fetch(&mut positions, &leader), Some((2, 3)));
     positions.out_of_range(&partition(), token, 3);
@@ -140,7 +151,8 @@ fn nothing_is_fetched_of_a_paused_partition_or_of_one_that_failed_a_moment_ago()
     assert!(positions.pause(&partition(), true));
     assert_eq!(fetch(&mut positions, &leader), None);
     positions.pause(&partition(), false);
-    let token = positions.fetches(now(), &leader, |_| false).0.remove(&1).expect("the leader").remove(0).token;
+    let token =
+        positions.fetches(now(), &leader, |_| false).0.remove(&1).expect("the leader").remove(0).token;
     positions.failed(&partition(), token, now(), 0);
     assert_eq!(fetch(&mut positions, &leader), None);
     assert!(positions.next_retry(now()).is_some());
@@ -151,7 +163,8 @@ fn the_lag_is_what_can_still_be_read() {
     let mut positions = assigned(OffsetReset::Earliest, false);
     positions.seek(&partition(), 3, None);
     assert_eq!(positions.lag(&partition()), None);
-    let token = positions.fetches(now(), &metadata(1, 5), |_| false).0.remove(&1).expect("the leader")[0].token;
+    let token =
+        positions.fetches(now(), &metadata(1, 5), |_| false).0.remove(&1).expect("the leader")[0].token;
     positions.fetched(&partition(), token, 10, 8, 0);
     assert_eq!(positions.lag(&partition()), Some(7));
     positions.advance(&partition(), token, 9, Some(5));

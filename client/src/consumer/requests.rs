@@ -6,13 +6,17 @@ use super::{
     fetched::Fetched,
     positions::{FetchFrom, Positions, Question, SeekTarget},
 };
-use crate::cluster::{Cluster, Metadata};
+use crate::{
+    ClientError,
+    cluster::{Cluster, Metadata},
+};
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic, ListOffsetsPartition,
-        ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic, OffsetForLeaderEpochRequest,
-        OffsetForLeaderEpochResponse, OffsetForLeaderPartition, OffsetForLeaderTopic,
+        FetchPartition, FetchPartitionResponse, FetchRequest, FetchResponse, FetchTopic,
+        ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
+        OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse, OffsetForLeaderPartition,
+        OffsetForLeaderTopic,
     },
     wire::Records,
 };
@@ -23,10 +27,7 @@ use uuid::Uuid;
 /// What a request without a leader epoch says instead.
 const NO_EPOCH: i32 = -1;
 
-fn by_topic<T, P>(
-    questions: &[Question<T>],
-    part: impl Fn(&Question<T>) -> P,
-) -> BTreeMap<Arc<str>, Vec<P>> {
+fn by_topic<T, P>(questions: &[Question<T>], part: impl Fn(&Question<T>) -> P) -> BTreeMap<Arc<str>, Vec<P>> {
     let mut topics: BTreeMap<Arc<str>, Vec<P>> = BTreeMap::new();
     for question in questions {
         topics.entry(question.partition.topic.clone()).or_default().push(part(question));
@@ -86,7 +87,11 @@ impl Answers<'_> {
         let endpoints = response.node_endpoints;
         let mut parts: BTreeMap<(Arc<str>, i32), FetchPartitionResponse> = BTreeMap::new();
         for topic in response.responses {
-            let name = if topic.topic.is_empty() { metadata.name_of(topic.topic_id).cloned() } else { Some(topic.topic.into()) };
+            let name = if topic.topic.is_empty() {
+                metadata.name_of(topic.topic_id).cloned()
+            } else {
+                Some(topic.topic.into())
+            };
             let Some(name) = name else { continue };
             for partition in topic.partitions {
                 parts.insert((name.clone(), partition.partition_index), partition);
@@ -116,7 +121,11 @@ impl Answers<'_> {
         found
     }
 
-    fn records(&mut self, question: &Question<FetchFrom>, part: &mut FetchPartitionResponse) -> Option<Fetched> {
+    fn records(
+        &mut self,
+        question: &Question<FetchFrom>,
+        part: &mut FetchPartitionResponse,
+    ) -> Option<Fetched> {
         let Question { partition, token, about, .. } = question;
         let FetchPartitionResponse { high_watermark, last_stable_offset, log_start_offset, .. } = *part;
         self.positions.fetched(partition, *token, high_watermark, last_stable_offset, log_start_offset);
@@ -194,6 +203,24 @@ impl Answers<'_> {
         self.cluster.request_update();
     }
 
+    /// A question that came to nothing; the user hears of it where that does not pass by itself.
+    pub(super) fn unanswered<T>(&mut self, question: &Question<T>, error: &ClientError) {
+        match error {
+            ClientError::Refused { code, what, .. } if !error.is_retriable() => {
+                let Question { partition, token, .. } = question;
+                self.positions.refused(
+                    partition,
+                    *token,
+                    &format!("{what}, for"),
+                    *code,
+                    self.now,
+                    self.random,
+                );
+            }
+            _ => self.failed(question),
+        }
+    }
+
     fn trouble<T>(&mut self, question: &Question<T>, code: ErrorCode, what: &str) {
         if code.is_retriable() || code == ErrorCode::UNKNOWN_SERVER_ERROR {
             return self.failed(question);
@@ -209,7 +236,10 @@ pub(super) fn concerns_leadership(code: ErrorCode) -> bool {
 }
 
 /// Asks for offsets by time.
-pub(super) fn list_offsets(isolation: IsolationLevel, questions: &[Question<SeekTarget>]) -> ListOffsetsRequest {
+pub(super) fn list_offsets(
+    isolation: IsolationLevel,
+    questions: &[Question<SeekTarget>],
+) -> ListOffsetsRequest {
     let topics = by_topic(questions, |question| ListOffsetsPartition {
         partition_index: question.partition.partition,
         current_leader_epoch: question.leader_epoch.unwrap_or(NO_EPOCH),

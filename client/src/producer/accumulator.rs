@@ -57,7 +57,10 @@ pub(super) enum Added {
 /// What brokers say of a batch, or what is to be concluded.
 #[derive(Clone, Debug)]
 pub(super) enum Verdict {
-    Written { base_offset: Option<i64>, log_append_time: Option<i64> },
+    Written {
+        base_offset: Option<i64>,
+        log_append_time: Option<i64>,
+    },
     /// It may be written if it is sent again.
     TryAgain(ClientError),
     OutOfOrder(ClientError),
@@ -187,7 +190,11 @@ impl Accumulator {
         let place = usize::try_from(chosen).ok().filter(|chosen| *chosen < partitions);
         let Some(place) = place else {
             let partition = i32::try_from(chosen).unwrap_or(-1);
-            return Err(ClientError::NoSuchPartition { topic: record.topic.to_owned(), partition, partitions });
+            return Err(ClientError::NoSuchPartition {
+                topic: record.topic.to_owned(),
+                partition,
+                partitions,
+            });
         };
         let index = topic.queues[place];
         let queue = &mut self.queues[index];
@@ -275,8 +282,7 @@ impl Accumulator {
         let mut plan = Plan::default();
         let mut sizes: BTreeMap<i32, usize> = BTreeMap::new();
         let turn = self.turn;
-        let order: Vec<usize> =
-            self.busy.range(turn..).chain(self.busy.range(..turn)).copied().collect();
+        let order: Vec<usize> = self.busy.range(turn..).chain(self.busy.range(..turn)).copied().collect();
         self.turn = order.get(1).copied().unwrap_or(0);
         for index in order {
             self.expire(index, now, &mut plan);
@@ -328,7 +334,11 @@ impl Accumulator {
             return Some(front.retry_at);
         }
         let whole = !front.open || queue.waiting.len() > 1;
-        if whole || front.id < self.flush_before || self.starved > 0 { Some(now) } else { Some(front.created + self.rules.linger) }
+        if whole || front.id < self.flush_before || self.starved > 0 {
+            Some(now)
+        } else {
+            Some(front.created + self.rules.linger)
+        }
     }
 
     /// Whether the front of a queue may depart as far as sequence numbers are concerned.

@@ -176,7 +176,9 @@ impl Broker {
         }
         match self.epoch {
             Some(epoch) if identity.epoch < epoch => return Err(ErrorCode::INVALID_PRODUCER_EPOCH),
-            Some(epoch) if identity.epoch > epoch && base != 0 => return Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER),
+            Some(epoch) if identity.epoch > epoch && base != 0 => {
+                return Err(ErrorCode::OUT_OF_ORDER_SEQUENCE_NUMBER);
+            }
             Some(epoch) if identity.epoch > epoch => self.recent.clear(),
             Some(_) => {
                 if let Some(known) = self.recent.iter().find(|known| (known.0, known.1) == (base, next)) {
@@ -228,7 +230,7 @@ impl World {
     }
 
     fn one_in(&mut self, chances: u64) -> bool {
-        self.random.next() % chances == 0
+        self.random.next().is_multiple_of(chances)
     }
 
     fn add(&mut self) {
@@ -250,7 +252,10 @@ impl World {
             self.accumulator.sent(queue, id, bytes.clone());
             let batch = RecordBatch::parse(bytes).expect("a batch");
             batch.validate_crc().expect("its checksum is right");
-            assert_eq!((batch.producer_epoch(), batch.base_sequence()), (sequence.identity.epoch, sequence.base));
+            assert_eq!(
+                (batch.producer_epoch(), batch.base_sequence()),
+                (sequence.identity.epoch, sequence.base)
+            );
             let value = |value: &[u8]| std::str::from_utf8(value).expect("text").parse().expect("a number");
             let values = batch.records().expect("plain");
             let values = values.map(|record| value(record.expect("sound").value().expect("one"))).collect();
@@ -341,7 +346,11 @@ impl World {
     }
 
     fn judge(mut self, seed: u64) -> (usize, usize) {
-        assert!(self.broker.log.is_sorted_by(|one, other| one < other), "seed {seed}: once and in order: {:?}", self.broker.log);
+        assert!(
+            self.broker.log.is_sorted_by(|one, other| one < other),
+            "seed {seed}: once and in order: {:?}",
+            self.broker.log
+        );
         let mut confirmed = 0;
         for (value, delivery) in &mut self.deliveries {
             match outcome(delivery) {
@@ -351,7 +360,10 @@ impl World {
                     confirmed += 1;
                 }
                 Some(Err(error)) if error.code() == Some(ErrorCode::MESSAGE_TOO_LARGE) => {
-                    assert!(self.broker.log.binary_search(value).is_err(), "seed {seed}: {value} was refused");
+                    assert!(
+                        self.broker.log.binary_search(value).is_err(),
+                        "seed {seed}: {value} was refused"
+                    );
                 }
                 Some(Err(_)) => {}
                 None => panic!("seed {seed}: the fate of {value} is never known"),

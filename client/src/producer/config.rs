@@ -128,7 +128,10 @@ impl ProducerConfig {
         }
         if self.enable_idempotence {
             if self.acks != Acks::All {
-                return wrong("acks", "an idempotent producer needs acks of all; or set enable_idempotence to false");
+                return wrong(
+                    "acks",
+                    "an idempotent producer needs acks of all; or set enable_idempotence to false",
+                );
             }
             if self.max_in_flight_requests_per_connection > MAX_IN_FLIGHT_IDEMPOTENT {
                 let problem = "an idempotent producer may have at most 5; or set enable_idempotence to false";

@@ -287,7 +287,8 @@ impl Producer {
                     let permits = u32::try_from(needed).expect("buffer_memory is below 4 GiB");
                     let waiting = shared.room.acquire_many(permits);
                     let left = deadline - shared.runtime.now();
-                    let permit = shared.runtime.timeout(left, waiting).await.map_err(|_elapsed| self.full())?;
+                    let permit =
+                        shared.runtime.timeout(left, waiting).await.map_err(|_elapsed| self.full())?;
                     let permit = permit.expect("the semaphore is never closed");
                     let timestamp = record.timestamp.unwrap_or_else(|| shared.runtime.unix_time().0);
                     let added = self.add(record, timestamp, shared.runtime.now(), needed)?;

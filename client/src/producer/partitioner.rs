@@ -115,7 +115,8 @@ mod tests {
     fn round_robin_takes_those_with_a_leader_in_turn() {
         let mut chooser = Chooser::default();
         let record = ProducerRecord::new("t", "v").key("k");
-        let chosen: Vec<_> = (0..6).map(|_| choose(&mut chooser, &Partitioning::RoundRobin, record)).collect();
+        let chosen: Vec<_> =
+            (0..6).map(|_| choose(&mut chooser, &Partitioning::RoundRobin, record)).collect();
         assert_eq!(chosen, [2, 4, 0, 2, 4, 0]);
     }
 

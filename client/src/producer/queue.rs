@@ -111,7 +111,12 @@ impl Queue {
 
     /// Everything that waits is numbered from 0 under this identity.
     fn begin_anew(&mut self, identity: Identity) {
-        assert!(self.flying.is_empty(), "{}-{}: nothing flies under the old epoch", self.topic, self.partition);
+        assert!(
+            self.flying.is_empty(),
+            "{}-{}: nothing flies under the old epoch",
+            self.topic,
+            self.partition
+        );
         self.identity = Some(identity);
         self.next_sequence = 0;
         self.expected_sequence = 0;
@@ -131,7 +136,9 @@ impl Queue {
             batch.sequence = Some(Sequence { identity, base: self.next_sequence });
             self.next_sequence = increment_sequence(self.next_sequence, batch.records);
         }
-        assert!(!idempotent || batch.sequence.is_some_and(|sequence| Some(sequence.identity) == self.identity));
+        assert!(
+            !idempotent || batch.sequence.is_some_and(|sequence| Some(sequence.identity) == self.identity)
+        );
         let id = batch.id;
         self.flying.entry(id).or_insert(batch)
     }
@@ -176,7 +183,8 @@ impl Queue {
     /// follow as far as is known here, and else after what comes before it.
     pub(super) fn out_of_order(&mut self, batch: &Batch) {
         let Some(sequence) = batch.sequence else { return };
-        let follows = !is_ahead(sequence.base, self.expected_sequence) || self.doubtful == Some(sequence.base);
+        let follows =
+            !is_ahead(sequence.base, self.expected_sequence) || self.doubtful == Some(sequence.base);
         if follows {
             self.gap_at(batch.id);
         }

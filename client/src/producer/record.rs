@@ -68,8 +68,11 @@ impl<'a> ProducerRecord<'a> {
     /// The most bytes that it takes in a batch.
     pub(super) fn bound(&self) -> usize {
         // Lengths and deltas take at most five bytes each, the timestamp's delta ten.
-        let headers: usize =
-            self.headers.iter().map(|header| 10 + header.key.len() + header.value.map_or(0, <[u8]>::len)).sum();
+        let headers: usize = self
+            .headers
+            .iter()
+            .map(|header| 10 + header.key.len() + header.value.map_or(0, <[u8]>::len))
+            .sum();
         31 + self.key.map_or(0, <[u8]>::len) + self.value.map_or(0, <[u8]>::len) + headers
     }
 }

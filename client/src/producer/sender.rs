@@ -7,7 +7,12 @@ use super::{
     batch::Identity,
     verdict,
 };
-use crate::{ClientError, Connection, backoff::backoff, cluster::Metadata, flights::Flights};
+use crate::{
+    ClientError, Connection,
+    backoff::backoff,
+    cluster::{Channel, Metadata},
+    flights::Flights,
+};
 use sillon_protocol::{
     ErrorCode,
     messages::{
@@ -38,7 +43,11 @@ struct Sent {
 enum Event {
     /// The attempt to connect to a broker is over.
     Dialled(i32),
-    Answered { broker: i32, sent: Vec<Sent>, result: Result<ProduceResponse, ClientError> },
+    Answered {
+        broker: i32,
+        sent: Vec<Sent>,
+        result: Result<ProduceResponse, ClientError>,
+    },
     Identified(Result<InitProducerIdResponse, ClientError>),
 }
 
@@ -140,7 +149,7 @@ impl Sender {
             let cluster = self.shared.cluster_handle();
             self.flights.push(async move {
                 // Its failure is remembered where the backoff is kept.
-                let _ = cluster.connection(broker).await;
+                let _ = cluster.connection(broker, Channel::Data).await;
                 Event::Dialled(broker)
             });
         }
@@ -158,8 +167,10 @@ impl Sender {
                 let wait = backoff(initial, max, failures, cluster.runtime().random_u64());
                 cluster.runtime().sleep(wait).await;
             }
-            let request =
-                InitProducerIdRequest { transaction_timeout_ms: i32::MAX, ..InitProducerIdRequest::default() };
+            let request = InitProducerIdRequest {
+                transaction_timeout_ms: i32::MAX,
+                ..InitProducerIdRequest::default()
+            };
             Event::Identified(cluster.send_any(&request).await)
         });
     }
@@ -307,7 +318,11 @@ impl Sender {
         let Some(partition) = partition else {
             let what = format!("produce to {}-{}", batch.topic, batch.partition);
             let code = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
-            return Verdict::TryAgain(ClientError::refused(what, code, Some("the broker's answer leaves it out")));
+            return Verdict::TryAgain(ClientError::refused(
+                what,
+                code,
+                Some("the broker's answer leaves it out"),
+            ));
         };
         if verdict::concerns_leadership(partition.error_code.into()) {
             let endpoints = &response.node_endpoints;

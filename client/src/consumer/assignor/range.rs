@@ -17,7 +17,8 @@ impl Assignor for RangeAssignor {
         let mut assignment = nothing(members);
         let ordered = in_order(members);
         for (topic, count) in partitions {
-            let wanting: Vec<_> = ordered.iter().filter(|(_, member)| member.topics.contains(topic)).collect();
+            let wanting: Vec<_> =
+                ordered.iter().filter(|(_, member)| member.topics.contains(topic)).collect();
             let Ok(among) = i32::try_from(wanting.len()) else { continue };
             if among == 0 {
                 continue;

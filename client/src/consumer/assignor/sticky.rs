@@ -6,7 +6,9 @@
 //! 2. What is left goes to the member with the fewest partitions among those that want it.
 //! 3. While a member has at least two more than another that could take one of them, one moves.
 
-use super::{Assignment, Assignor, MemberSubscription, Members, PartitionCounts, in_order, nothing, user_data};
+use super::{
+    Assignment, Assignor, MemberSubscription, Members, PartitionCounts, in_order, nothing, user_data,
+};
 use crate::consumer::TopicPartition;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
@@ -76,7 +78,10 @@ fn claim_in_subscription(member: &MemberSubscription) -> Claim {
 }
 
 /// Who is believed to have what (B55).
-fn believed(members: &Members, claim: impl Fn(&MemberSubscription) -> Claim) -> BTreeMap<TopicPartition, &String> {
+fn believed(
+    members: &Members,
+    claim: impl Fn(&MemberSubscription) -> Claim,
+) -> BTreeMap<TopicPartition, &String> {
     // The latest generation of each partition, and who claims it from that; `None` for several.
     let mut latest: BTreeMap<TopicPartition, (Option<i32>, Option<&String>)> = BTreeMap::new();
     for (id, member) in members {
@@ -109,9 +114,9 @@ fn share(
         }
         for partition in 0..*count {
             let partition = TopicPartition { topic: topic.clone(), partition };
-            let owner = before.get(&partition).filter(|owner| {
-                members.get(**owner).is_some_and(|member| member.topics.contains(topic))
-            });
+            let owner = before
+                .get(&partition)
+                .filter(|owner| members.get(**owner).is_some_and(|member| member.topics.contains(topic)));
             match owner {
                 Some(owner) => {
                     assignment.get_mut(*owner).expect("every member has an entry").insert(partition);
@@ -150,7 +155,9 @@ fn level(
         let step = by_wealth.iter().rev().find_map(|rich| {
             let poor = by_wealth.iter().find(|poor| {
                 assignment[**poor].len() + 2 <= assignment[*rich].len()
-                    && assignment[*rich].iter().any(|partition| members[**poor].topics.contains(&partition.topic))
+                    && assignment[*rich]
+                        .iter()
+                        .any(|partition| members[**poor].topics.contains(&partition.topic))
             })?;
             // One that has just been given away anew rather than one that the member had; the last of them.
             let takeable = assignment[*rich].iter().rev();

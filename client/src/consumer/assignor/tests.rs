@@ -93,11 +93,17 @@ fn with_the_same_subscriptions_nobody_has_two_more_than_another() {
         let (members, counts) = random_group(&mut Numbers(seed), true);
         for assignor in [&RoundRobinAssignor as &dyn Assignor, &StickyAssignor, &CooperativeStickyAssignor] {
             let assignment = assignor.assign(&members, &counts);
-            assert!(spread(assignment.values().map(BTreeSet::len)) <= 1, "{}: {}", assignor.name(), told(&assignment));
+            assert!(
+                spread(assignment.values().map(BTreeSet::len)) <= 1,
+                "{}: {}",
+                assignor.name(),
+                told(&assignment)
+            );
         }
         let assignment = RangeAssignor.assign(&members, &counts);
         for topic in counts.keys() {
-            let of_topic = |parts: &BTreeSet<TopicPartition>| parts.iter().filter(|part| part.topic == *topic).count();
+            let of_topic =
+                |parts: &BTreeSet<TopicPartition>| parts.iter().filter(|part| part.topic == *topic).count();
             assert!(spread(assignment.values().map(of_topic)) <= 1, "{}", told(&assignment));
         }
     }
@@ -137,7 +143,12 @@ fn after(members: &Members, assignor: &dyn Assignor, assignment: &Assignment, ge
 
 /// How many partitions have another owner, of those that had one before and had not to lose it.
 fn moved(before: &Assignment, now: &Assignment) -> usize {
-    before.iter().map(|(id, parts)| parts.iter().filter(|part| now.get(id).is_some_and(|now| !now.contains(*part))).count()).sum()
+    before
+        .iter()
+        .map(|(id, parts)| {
+            parts.iter().filter(|part| now.get(id).is_some_and(|now| !now.contains(*part))).count()
+        })
+        .sum()
 }
 
 #[test]
@@ -171,7 +182,13 @@ fn one_who_joins_or_leaves_moves_no_more_than_its_share() {
         let mut fewer = after(&more, &StickyAssignor, &second, 2);
         fewer.remove("new");
         let third = StickyAssignor.assign(&fewer, &counts);
-        assert_eq!(moved(&second, &third), 0, "only what the one who left had: {} then {}", told(&second), told(&third));
+        assert_eq!(
+            moved(&second, &third),
+            0,
+            "only what the one who left had: {} then {}",
+            told(&second),
+            told(&third)
+        );
     }
 }
 
@@ -215,7 +232,11 @@ fn who_missed_a_generation_is_not_believed() {
         member.user_data = StickyAssignor.user_data(&member.owned, member.generation);
     }
     let assignment = StickyAssignor.assign(&members, &counts(&[("t", 4)]));
-    assert!(assignment["late"].contains(&part(0)) && assignment["now"].contains(&part(1)), "{}", told(&assignment));
+    assert!(
+        assignment["late"].contains(&part(0)) && assignment["now"].contains(&part(1)),
+        "{}",
+        told(&assignment)
+    );
     let assignment = CooperativeStickyAssignor.assign(&members, &counts(&[("t", 4)]));
     assert!(!assignment["late"].contains(&part(1)), "{}", told(&assignment));
 }

@@ -88,7 +88,11 @@ mod tests {
         // One topic, its name's length in two bytes, its partitions in four each; then the generation.
         assert_eq!(&bytes[..], [0, 0, 0, 1, 0, 2, 97, 98, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 5]);
         assert_eq!(read_sticky(&bytes), Some((owned.clone(), Some(5))));
-        assert_eq!(read_sticky(&bytes.slice(..bytes.len() - 4)), Some((owned, None)), "as older members write it");
+        assert_eq!(
+            read_sticky(&bytes.slice(..bytes.len() - 4)),
+            Some((owned, None)),
+            "as older members write it"
+        );
         assert_eq!(&cooperative(Some(7)).expect("it fits")[..], [0, 0, 0, 7]);
         assert_eq!(read_cooperative(&Bytes::from_static(&[0, 0, 0, 7])), Some(7));
         assert_eq!((read_cooperative(&Bytes::new()), read_sticky(&Bytes::new())), (None, None));
