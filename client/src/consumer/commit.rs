@@ -84,7 +84,7 @@ impl Consumer {
         let limit = Duration::from_millis(self.config.default_api_timeout_ms);
         let deadline = self.runtime.now() + limit;
         loop {
-            match coordinator.committed(partitions, stable).await {
+            match coordinator.committed(Some(partitions), stable).await {
                 Ok(offsets) => return Ok(offsets),
                 Err(error) if error.is_retriable() && self.runtime.now() < deadline => {
                     self.pause_briefly().await

@@ -1,12 +1,11 @@
 //! Where a consumer stands and where it could go: positions, seeking, offsets by time, beginnings and ends.
 
 use super::{
-    Consumer, OffsetAndTimestamp, SeekTarget, TopicPartition, commit::late, not_assigned,
+    Consumer, IsolationLevel, OffsetAndTimestamp, SeekTarget, TopicPartition, commit::late, not_assigned,
     positions::Question, requests,
 };
-use crate::ClientError;
+use crate::{ClientError, cluster::Cluster};
 use sillon_protocol::{ErrorCode, messages::ListOffsetsPartitionResponse};
-use sillon_runtime::Monotonic;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -122,100 +121,92 @@ impl Consumer {
         self.look_up(wanted).await
     }
 
-    /// Asks leaders until each has answered.
     async fn look_up(
         &self,
-        mut wanted: BTreeMap<TopicPartition, SeekTarget>,
+        wanted: BTreeMap<TopicPartition, SeekTarget>,
     ) -> Result<BTreeMap<TopicPartition, Option<OffsetAndTimestamp>>, ClientError> {
         let limit = Duration::from_millis(self.config.default_api_timeout_ms);
-        let deadline = self.runtime.now() + limit;
-        let mut found = BTreeMap::new();
-        let mut last = ClientError::Misuse { problem: "no leader is known".to_owned() };
-        for topic in wanted.keys().map(|partition| &partition.topic).collect::<BTreeSet<_>>() {
-            self.cluster.topic(topic, deadline).await?;
+        look_up(&self.cluster, self.config.isolation_level, wanted, limit).await
+    }
+}
+
+/// Asks leaders for offsets until each has answered.
+pub(crate) async fn look_up(
+    cluster: &Cluster,
+    isolation: IsolationLevel,
+    mut wanted: BTreeMap<TopicPartition, SeekTarget>,
+    limit: Duration,
+) -> Result<BTreeMap<TopicPartition, Option<OffsetAndTimestamp>>, ClientError> {
+    let deadline = cluster.runtime().now() + limit;
+    let mut found = BTreeMap::new();
+    for topic in wanted.keys().map(|partition| &partition.topic).collect::<BTreeSet<_>>() {
+        cluster.topic(topic, deadline).await?;
+    }
+    loop {
+        let last = match look_up_once(cluster, isolation, &mut wanted, &mut found).await {
+            Err(error) if !error.is_retriable() => return Err(error),
+            Err(error) => error,
+            Ok(()) => ClientError::Misuse { problem: "a partition has no leader".to_owned() },
+        };
+        if wanted.is_empty() {
+            return Ok(found);
         }
-        while !wanted.is_empty() {
-            if let Err(error) = self.look_up_once(&mut wanted, &mut found).await {
+        if cluster.runtime().now() >= deadline {
+            return Err(late("find offsets", limit, &last));
+        }
+        cluster.request_update();
+        cluster.runtime().sleep(Duration::from_millis(cluster.config().retry_backoff_ms)).await;
+    }
+}
+
+/// Asks each leader once and takes out of `wanted` what was answered. Gives the last error that passes by itself.
+async fn look_up_once(
+    cluster: &Cluster,
+    isolation: IsolationLevel,
+    wanted: &mut BTreeMap<TopicPartition, SeekTarget>,
+    found: &mut BTreeMap<TopicPartition, Option<OffsetAndTimestamp>>,
+) -> Result<(), ClientError> {
+    let metadata = cluster.metadata();
+    let mut by_leader: BTreeMap<i32, Vec<Question<SeekTarget>>> = BTreeMap::new();
+    for (partition, target) in wanted.iter() {
+        let Some(known) = metadata.partition(&partition.topic, partition.partition) else {
+            let partitions = metadata.topic(&partition.topic).map_or(0, |topic| topic.partitions.len());
+            let (topic, partition) = (partition.topic.to_string(), partition.partition);
+            return Err(ClientError::NoSuchPartition { topic, partition, partitions });
+        };
+        let Some(leader) = known.leader.leader else { continue };
+        let (partition, leader_epoch) = (partition.clone(), known.leader.epoch);
+        let question = Question { partition, token: 0, leader_epoch, about: *target };
+        by_leader.entry(leader).or_default().push(question);
+    }
+    let mut last = Ok(());
+    for (leader, questions) in by_leader {
+        let response = match cluster.send(leader, &requests::list_offsets(isolation, &questions)).await {
+            Ok(response) => response,
+            Err(error) if error.is_retriable() => {
+                last = Err(error);
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        for topic in response.topics {
+            for part in topic.partitions {
+                let partition = TopicPartition::new(&topic.name, part.partition_index);
+                let code = ErrorCode::from(part.error_code);
+                if code.is_none() {
+                    wanted.remove(&partition);
+                    found.insert(partition, offset_of(&part));
+                    continue;
+                }
+                let error = ClientError::refused(format!("find an offset of {partition}"), code, None);
                 if !error.is_retriable() {
                     return Err(error);
                 }
-                last = error;
-            }
-            if wanted.is_empty() {
-                break;
-            }
-            self.wait_for_leaders(deadline, limit, &last).await?;
-        }
-        Ok(found)
-    }
-
-    async fn wait_for_leaders(
-        &self,
-        deadline: Monotonic,
-        limit: Duration,
-        last: &ClientError,
-    ) -> Result<(), ClientError> {
-        if self.runtime.now() >= deadline {
-            return Err(late("find offsets", limit, last));
-        }
-        self.cluster.request_update();
-        self.pause_briefly().await;
-        Ok(())
-    }
-
-    /// Asks each leader once and takes out of `wanted` what was answered. Gives the last error that passes by itself.
-    async fn look_up_once(
-        &self,
-        wanted: &mut BTreeMap<TopicPartition, SeekTarget>,
-        found: &mut BTreeMap<TopicPartition, Option<OffsetAndTimestamp>>,
-    ) -> Result<(), ClientError> {
-        let metadata = self.cluster.metadata();
-        let mut by_leader: BTreeMap<i32, Vec<Question<SeekTarget>>> = BTreeMap::new();
-        for (partition, target) in wanted.iter() {
-            let Some(known) = metadata.partition(&partition.topic, partition.partition) else {
-                let partitions = metadata.topic(&partition.topic).map_or(0, |topic| topic.partitions.len());
-                let (topic, partition) = (partition.topic.to_string(), partition.partition);
-                return Err(ClientError::NoSuchPartition { topic, partition, partitions });
-            };
-            let Some(leader) = known.leader.leader else { continue };
-            let (partition, leader_epoch) = (partition.clone(), known.leader.epoch);
-            by_leader.entry(leader).or_default().push(Question {
-                partition,
-                token: 0,
-                leader_epoch,
-                about: *target,
-            });
-        }
-        let mut last = Ok(());
-        for (leader, questions) in by_leader {
-            let request = requests::list_offsets(self.config.isolation_level, &questions);
-            let response = match self.cluster.send(leader, &request).await {
-                Ok(response) => response,
-                Err(error) if error.is_retriable() => {
-                    last = Err(error);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            for topic in response.topics {
-                for part in topic.partitions {
-                    let partition = TopicPartition::new(&topic.name, part.partition_index);
-                    let code = ErrorCode::from(part.error_code);
-                    if code.is_none() {
-                        wanted.remove(&partition);
-                        found.insert(partition, offset_of(&part));
-                        continue;
-                    }
-                    let error = ClientError::refused(format!("find an offset of {partition}"), code, None);
-                    if !error.is_retriable() {
-                        return Err(error);
-                    }
-                    last = Err(error);
-                }
+                last = Err(error);
             }
         }
-        last
     }
+    last
 }
 
 fn offset_of(part: &ListOffsetsPartitionResponse) -> Option<OffsetAndTimestamp> {

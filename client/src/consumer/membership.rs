@@ -31,9 +31,9 @@ pub(super) struct MemberRules {
 
 /// Who the member is in its group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct MemberIdentity {
-    pub(super) member_id: String,
-    pub(super) generation: i32,
+pub(crate) struct MemberIdentity {
+    pub(crate) member_id: String,
+    pub(crate) generation: i32,
 }
 
 /// What to send. Each names the attempt that its answer has to come with.

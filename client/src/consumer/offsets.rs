@@ -24,19 +24,19 @@ use std::{
 const SEVERAL_GROUPS: i16 = 8;
 
 /// Offsets of several partitions.
-pub(super) type Offsets = BTreeMap<TopicPartition, OffsetAndMetadata>;
+pub(crate) type Offsets = BTreeMap<TopicPartition, OffsetAndMetadata>;
 
 /// The way to a group's coordinator.
 #[derive(Clone, Debug)]
-pub(super) struct Coordinator {
-    pub(super) cluster: Cluster,
-    pub(super) group_id: Arc<str>,
-    pub(super) group_instance_id: Option<String>,
+pub(crate) struct Coordinator {
+    pub(crate) cluster: Cluster,
+    pub(crate) group_id: Arc<str>,
+    pub(crate) group_instance_id: Option<String>,
 }
 
 impl Coordinator {
     /// Asks the coordinator, which is found first. What shows that it is none any more is remembered.
-    pub(super) async fn ask<R: Request>(
+    pub(crate) async fn ask<R: Request>(
         &self,
         request: &R,
         timeout: Duration,
@@ -56,7 +56,7 @@ impl Coordinator {
     }
 
     /// Remembers that a broker is no coordinator, where the code says so.
-    pub(super) fn judge(&self, broker: i32, code: ErrorCode) {
+    pub(crate) fn judge(&self, broker: i32, code: ErrorCode) {
         if matches!(
             code,
             ErrorCode::NOT_COORDINATOR | ErrorCode::COORDINATOR_NOT_AVAILABLE | ErrorCode::REQUEST_TIMED_OUT
@@ -66,7 +66,7 @@ impl Coordinator {
     }
 
     /// Commits offsets, as a member or as nobody. The code that a member has to hear of comes along.
-    pub(super) async fn commit(
+    pub(crate) async fn commit(
         &self,
         identity: Option<&MemberIdentity>,
         offsets: &Offsets,
@@ -94,10 +94,10 @@ impl Coordinator {
         Err((code, error))
     }
 
-    /// What is committed of these partitions; where nothing is, there is no entry.
-    pub(super) async fn committed(
+    /// What is committed of these partitions, or of all; where nothing is, there is no entry.
+    pub(crate) async fn committed(
         &self,
-        partitions: &BTreeSet<TopicPartition>,
+        partitions: Option<&BTreeSet<TopicPartition>>,
         require_stable: bool,
     ) -> Result<Offsets, ClientError> {
         let broker = self.cluster.coordinator(&self.group_id).await?;
@@ -146,25 +146,15 @@ impl Coordinator {
     fn fetch_request(
         &self,
         version: i16,
-        partitions: &BTreeSet<TopicPartition>,
+        partitions: Option<&BTreeSet<TopicPartition>>,
         require_stable: bool,
     ) -> OffsetFetchRequest {
-        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
-        for partition in partitions {
-            topics.entry(&partition.topic).or_default().push(partition.partition);
-        }
-        let topics = topics
-            .into_iter()
-            .map(|(name, partition_indexes)| OffsetFetchRequestTopic {
-                name: name.to_owned(),
-                partition_indexes,
-            })
-            .collect();
+        let topics = partitions.map(fetch_topics);
         let require_stable = require_stable && version >= 7;
         if version >= SEVERAL_GROUPS {
             let group = OffsetFetchRequestGroup {
                 group_id: self.group_id.to_string(),
-                topics: Some(topics),
+                topics,
                 ..OffsetFetchRequestGroup::default()
             };
             return OffsetFetchRequest {
@@ -175,11 +165,22 @@ impl Coordinator {
         }
         OffsetFetchRequest {
             group_id: self.group_id.to_string(),
-            topics: Some(topics),
+            topics,
             require_stable,
             ..OffsetFetchRequest::default()
         }
     }
+}
+
+fn fetch_topics(partitions: &BTreeSet<TopicPartition>) -> Vec<OffsetFetchRequestTopic> {
+    let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        topics.entry(&partition.topic).or_default().push(partition.partition);
+    }
+    topics
+        .into_iter()
+        .map(|(name, partition_indexes)| OffsetFetchRequestTopic { name: name.to_owned(), partition_indexes })
+        .collect()
 }
 
 fn commit_topics(offsets: &Offsets) -> Vec<OffsetCommitRequestTopic> {

@@ -2,7 +2,7 @@
 //! All requests are under way inside the consumer and end with it.
 
 use super::{
-    Consumer, ConsumerRecord, IsolationLevel, TopicPartition,
+    Consumer, ConsumerRecord, IsolationLevel,
     fetched::Fetched,
     membership::{Callback, MemberIdentity},
     offsets::Offsets,
@@ -84,6 +84,8 @@ impl Consumer {
             if now >= deadline {
                 return Ok(records);
             }
+            // What came may have had nothing to give, and made room for more.
+            self.send_fetches();
             let until = due.unwrap_or(deadline).min(deadline).min(now + LONGEST_SLEEP).max(now);
             self.wait(version, until).await;
         }
@@ -239,7 +241,7 @@ impl Consumer {
             let stable = self.config.isolation_level == IsolationLevel::ReadCommitted;
             self.flights.push(async move {
                 let partitions = committed.iter().map(|question| question.partition.clone()).collect();
-                let result = coordinator.committed(&partitions, stable).await;
+                let result = coordinator.committed(Some(&partitions), stable).await;
                 Done::Committed { asked: committed, result }
             });
         }
@@ -259,19 +261,23 @@ impl Consumer {
         }
     }
 
-    /// One fetch to each broker that has something to give and is not asked already.
+    /// One fetch to each broker that has something to give, is not asked already, and of which all is taken that came.
     pub(super) fn send_fetches(&mut self) {
         let now = self.runtime.now();
         let metadata = self.cluster.metadata();
-        let buffered = &self.buffered;
-        let skip =
-            |partition: &TopicPartition| buffered.iter().any(|fetched| fetched.partition == *partition);
-        let (fetches, leaderless) = self.positions.fetches(now, &metadata, skip);
+        let (fetches, leaderless) = self.positions.fetches(now, &metadata);
         if leaderless {
             self.cluster.request_update();
         }
         for (broker, asked) in fetches {
-            if !self.fetching.insert(broker) {
+            // A request for the others alone would wait for them at the broker, and whoever is drained meanwhile with it.
+            let buffered = asked.iter().any(|question| {
+                let current = |fetched: &Fetched| {
+                    fetched.partition == question.partition && fetched.token == question.token
+                };
+                self.buffered.iter().any(current)
+            });
+            if buffered || !self.fetching.insert(broker) {
                 continue;
             }
             let (request, by_id) = requests::fetch(&self.config, &metadata, &asked);

@@ -307,19 +307,18 @@ impl Positions {
         questions
     }
 
-    /// What can be fetched, by broker. `skip` are partitions of which something is there already.
+    /// What can be fetched, by broker, and whether something has no leader.
     pub(super) fn fetches(
         &mut self,
         now: Monotonic,
         metadata: &Metadata,
-        skip: impl Fn(&TopicPartition) -> bool,
     ) -> (BTreeMap<i32, Vec<Question<FetchFrom>>>, bool) {
         let mut fetches: BTreeMap<i32, Vec<Question<FetchFrom>>> = BTreeMap::new();
         let mut leaderless = false;
         for (partition, tracked) in &mut self.partitions {
             follow_leader(partition, tracked, metadata, &mut self.next_token);
             let Some(position) = tracked.position else { continue };
-            if tracked.phase != Phase::Ready || tracked.paused || tracked.retry_at > now || skip(partition) {
+            if tracked.phase != Phase::Ready || tracked.paused || tracked.retry_at > now {
                 continue;
             }
             let Some(leader) = position.leader.leader else {

@@ -46,7 +46,7 @@ fn reading(reset: OffsetReset, offset: i64, epoch: i32, leader: &Metadata) -> Po
 }
 
 fn fetch(positions: &mut Positions, metadata: &Metadata) -> Option<(i32, i64)> {
-    let (fetches, _) = positions.fetches(now(), metadata, |_| false);
+    let (fetches, _) = positions.fetches(now(), metadata);
     fetches.into_iter().next().map(|(broker, fetches)| (broker, fetches[0].about.offset))
 }
 
@@ -134,8 +134,7 @@ fn an_answer_from_before_a_seek_counts_for_nothing() {
 fn a_replica_nearby_is_read_from_until_it_is_out_of_range() {
     let (mut positions, leader) = (assigned(OffsetReset::Earliest, false), metadata(1, 5));
     positions.seek(&partition(), 3, None);
-    let token =
-        positions.fetches(now(), &leader, |_| false).0.remove(&1).expect("the leader").remove(0).token;
+    let token = positions.fetches(now(), &leader).0.remove(&1).expect("the leader").remove(0).token;
     positions.prefer(&partition(), token, 2, now() + Duration::from_secs(300));
     assert_eq!(fetch(&mut positions, &leader), Some((2, 3)));
     positions.out_of_range(&partition(), token, 3);
@@ -151,8 +150,7 @@ fn nothing_is_fetched_of_a_paused_partition_or_of_one_that_failed_a_moment_ago()
     assert!(positions.pause(&partition(), true));
     assert_eq!(fetch(&mut positions, &leader), None);
     positions.pause(&partition(), false);
-    let token =
-        positions.fetches(now(), &leader, |_| false).0.remove(&1).expect("the leader").remove(0).token;
+    let token = positions.fetches(now(), &leader).0.remove(&1).expect("the leader").remove(0).token;
     positions.failed(&partition(), token, now(), 0);
     assert_eq!(fetch(&mut positions, &leader), None);
     assert!(positions.next_retry(now()).is_some());
@@ -163,8 +161,7 @@ fn the_lag_is_what_can_still_be_read() {
     let mut positions = assigned(OffsetReset::Earliest, false);
     positions.seek(&partition(), 3, None);
     assert_eq!(positions.lag(&partition()), None);
-    let token =
-        positions.fetches(now(), &metadata(1, 5), |_| false).0.remove(&1).expect("the leader")[0].token;
+    let token = positions.fetches(now(), &metadata(1, 5)).0.remove(&1).expect("the leader")[0].token;
     positions.fetched(&partition(), token, 10, 8, 0);
     assert_eq!(positions.lag(&partition()), Some(7));
     positions.advance(&partition(), token, 9, Some(5));
