@@ -229,6 +229,7 @@ impl Consumer {
     ) {
         let Some(coordinator) = self.coordinator.clone() else { return };
         let identity = self.group.as_ref().and_then(|group| group.membership().identity());
+        self.commits += 1;
         self.flights.push(async move {
             let result = coordinator.commit(identity.as_ref(), &offsets).await;
             Done::Commit { identity, result, automatic, callback }
@@ -329,6 +330,7 @@ impl Consumer {
                 }
             },
             Done::Commit { identity, result, automatic, callback } => {
+                self.commits -= 1;
                 self.committed(identity.as_ref(), &result, automatic);
                 if let Some(callback) = callback {
                     callback(result.map_err(|(_, error)| error));

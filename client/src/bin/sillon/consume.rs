@@ -74,6 +74,8 @@ pub async fn run(context: &Context, command: Consume) -> Result<String, String> 
             false => IsolationLevel::ReadUncommitted,
         },
         allow_auto_create_topics: false,
+        // What a poll gives is committed: so no more than is printed.
+        max_poll_records: if command.group.is_some() && command.max_messages.is_some() { 1 } else { 500 },
         default_api_timeout_ms: crate::millis(context.timeout),
         ..ConsumerConfig::new(context.network())
     };
