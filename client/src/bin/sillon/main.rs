@@ -15,7 +15,11 @@ use sillon_client::{
     cluster::NetworkConfig,
 };
 use sillon_runtime::{Runtime, tokio_backend};
-use std::{process::ExitCode, time::Duration};
+use std::{
+    io::{ErrorKind, Write},
+    process::ExitCode,
+    time::Duration,
+};
 use tracing_subscriber::EnvFilter;
 
 /// Writes to, reads from and administrates a Sillon cluster, or any other that speaks Apache Kafka's protocol.
@@ -223,8 +227,11 @@ fn start(arguments: Arguments) -> Result<(), String> {
         run(&context, &mut admin, arguments.command).await
     });
     let text = ran.map_err(|error| format!("cannot start threads: {error}"))??;
-    print!("{text}");
-    Ok(())
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
+        _ => Ok(()),
+    }
 }
 
 /// Carries the command out and gives what is to be printed at its end.
