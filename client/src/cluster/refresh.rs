@@ -1,7 +1,7 @@
 //! The task that keeps the metadata fresh: asks when somebody wants it or when it is old, and no more often than the
 //! backoff permits.
 
-use super::{Cluster, Interest, Shared};
+use super::{Cluster, Interest, Shared, State};
 use crate::{ClientError, backoff::backoff, cluster::failed};
 use sillon_protocol::messages::{MetadataRequest, MetadataRequestTopic, MetadataResponse};
 use sillon_runtime::{Monotonic, Tasks};
@@ -39,6 +39,13 @@ pub(super) async fn run(shared: Arc<Shared>) {
     }
 }
 
+impl State {
+    /// Whether there is a topic that is wanted and not known.
+    fn is_incomplete(&self) -> bool {
+        self.interest.topics.iter().any(|topic| self.metadata.topic(topic).is_none())
+    }
+}
+
 async fn wait_for_a_reason(shared: &Shared) {
     loop {
         let now = shared.runtime.now();
@@ -49,6 +56,10 @@ async fn wait_for_a_reason(shared: &Shared) {
                 // Nothing is asked before anybody wants to know anything.
                 None => None,
                 Some(asked_at) if state.wanted => Some(earliest(shared, asked_at, state.failures)),
+                // A topic that somebody wants may be created any moment.
+                Some(asked_at) if state.is_incomplete() => {
+                    Some(asked_at + Duration::from_millis(shared.config.retry_backoff_max_ms))
+                }
                 Some(asked_at) => Some(asked_at + Duration::from_millis(shared.config.metadata_max_age_ms)),
             }
         };
