@@ -81,7 +81,7 @@ async fn write(runtime: Runtime, shared: Shared) {
             }
         };
         producer.send_then(&record, note).await.expect("there is room");
-        runtime.sleep(Duration::from_millis(20)).await;
+        runtime.sleep(Duration::from_millis(60)).await;
     }
     producer.close(seconds(120)).await.expect("every fate is known");
     story(&shared).done = true;
@@ -94,6 +94,7 @@ async fn read(runtime: Runtime, shared: Shared) {
         session_timeout_ms: 6_000,
         heartbeat_interval_ms: 500,
         auto_commit_interval_ms: 500,
+        allow_auto_create_topics: false,
         ..ConsumerConfig::in_group(network(), "readers")
     };
     let mut consumer = Consumer::new(&runtime, config).expect("legal");
