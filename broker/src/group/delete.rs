@@ -28,8 +28,10 @@ impl Group {
             _ => return Err(ErrorCode::NON_EMPTY_GROUP),
         }
         // What is on its way now is in the log before this is.
-        let partitions = self.offsets.partitions();
-        let offsets = partitions.iter().map(|partition| records::offset_removed(&self.id, partition));
+        let mut parts = self.parts(self.offsets.partitions());
+        let last = parts.pop().unwrap_or_default();
+        parts.into_iter().for_each(|part| self.remove_offsets(desk, part, None, reason));
+        let offsets = last.iter().map(|partition| records::offset_removed(&self.id, partition));
         let all = offsets.chain([records::group_removed(&self.id)]).collect();
         self.state = GroupState::Dead;
         desk.write(all, Then::RemoveGroup { group: self.id.clone(), token, reason });
@@ -115,9 +117,6 @@ impl Group {
         if self.state == GroupState::Dead {
             return;
         }
-        let partitions = self.offsets.of_topic(topic);
-        if !partitions.is_empty() {
-            self.remove_offsets(desk, partitions, None, OffsetGone::TopicDeleted);
-        }
+        self.remove_many(desk, self.offsets.of_topic(topic), OffsetGone::TopicDeleted);
     }
 }

@@ -12,6 +12,12 @@ use crate::types::TopicPartition;
 use sillon_protocol::{ErrorCode, messages::OffsetCommitRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Removals that nobody waits for are written in parts of about this size: the offsets of a group may be many, and a batch
+/// must not be larger than the topic permits.
+const REMOVAL_BYTES: usize = 256 << 10;
+/// What the removal of an offset takes beyond the names, at most.
+const REMOVAL_OVERHEAD_BYTES: usize = 90;
+
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommittedOffset {
@@ -166,6 +172,39 @@ impl Group {
             });
             self.offsets.committed.insert(partition, committed);
         }
+    }
+
+    /// Has offsets removed that nobody waits for, however many they are.
+    pub(super) fn remove_many(
+        &mut self,
+        desk: &mut Desk,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+        reason: OffsetGone,
+    ) {
+        for part in self.parts(partitions) {
+            self.remove_offsets(desk, part, None, reason);
+        }
+    }
+
+    /// Partitions in parts, each of which fits a batch. None is empty.
+    pub(super) fn parts(
+        &self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Vec<Vec<TopicPartition>> {
+        let mut parts: Vec<Vec<TopicPartition>> = Vec::new();
+        let mut room = 0;
+        for partition in partitions {
+            let size = self.id.len() + partition.topic.len() + REMOVAL_OVERHEAD_BYTES;
+            match parts.last_mut().filter(|_| size <= room) {
+                Some(part) => part.push(partition),
+                None => {
+                    parts.push(vec![partition]);
+                    room = REMOVAL_BYTES;
+                }
+            }
+            room = room.saturating_sub(size);
+        }
+        parts
     }
 
     /// Has offsets removed. Nothing is removed before its record is committed.
