@@ -54,8 +54,8 @@ impl Group {
         if is_all && self.state == GroupState::Empty && self.pending.is_empty() {
             let deleted = self.delete(desk, None, OffsetGone::Expired);
             assert_eq!(deleted, Ok(()), "an empty group can be deleted");
-        } else if !due.is_empty() {
-            self.remove_offsets(desk, due, None, OffsetGone::Expired);
+        } else {
+            self.remove_many(desk, due, OffsetGone::Expired);
         }
     }
 

@@ -10,7 +10,13 @@ use super::{
 };
 use crate::types::TopicPartition;
 use sillon_protocol::{ErrorCode, messages::OffsetCommitRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Removals that nobody waits for are written in parts of about this size: the offsets of a group may be many, and a batch
+/// must not be larger than the topic permits.
+const REMOVAL_BYTES: usize = 256 << 10;
+/// What the removal of an offset takes beyond the names, at most.
+const REMOVAL_OVERHEAD_BYTES: usize = 90;
 
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +57,23 @@ impl Offsets {
         !self.under_way.is_empty()
     }
 
-    /// The committed offsets in a topic.
-    pub(super) fn of_topic(&self, topic: &str) -> impl Iterator<Item = (&TopicPartition, &CommittedOffset)> {
-        let first = TopicPartition::new(topic, i32::MIN);
-        self.committed.range(first.clone()..).take_while(move |(partition, _)| partition.topic == first.topic)
+    /// Every partition that has an offset, or is about to have one: what a removal must be written for.
+    pub(super) fn partitions(&self) -> BTreeSet<TopicPartition> {
+        self.committed.keys().chain(self.under_way.keys()).cloned().collect()
+    }
+
+    /// Those of a topic.
+    pub(super) fn of_topic(&self, topic: &str) -> Vec<TopicPartition> {
+        fn within<T>(
+            map: &BTreeMap<TopicPartition, T>,
+            first: TopicPartition,
+        ) -> impl Iterator<Item = &TopicPartition> {
+            let topic = first.topic.clone();
+            map.range(first..).map(|(partition, _)| partition).take_while(move |next| next.topic == topic)
+        }
+        let first = || TopicPartition::new(topic, i32::MIN);
+        let all = within(&self.committed, first()).chain(within(&self.under_way, first()));
+        all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     pub(super) fn set_out(&mut self, partition: &TopicPartition) {
@@ -153,6 +172,39 @@ impl Group {
             });
             self.offsets.committed.insert(partition, committed);
         }
+    }
+
+    /// Has offsets removed that nobody waits for, however many they are.
+    pub(super) fn remove_many(
+        &mut self,
+        desk: &mut Desk,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+        reason: OffsetGone,
+    ) {
+        for part in self.parts(partitions) {
+            self.remove_offsets(desk, part, None, reason);
+        }
+    }
+
+    /// Partitions in parts, each of which fits a batch. None is empty.
+    pub(super) fn parts(
+        &self,
+        partitions: impl IntoIterator<Item = TopicPartition>,
+    ) -> Vec<Vec<TopicPartition>> {
+        let mut parts: Vec<Vec<TopicPartition>> = Vec::new();
+        let mut room = 0;
+        for partition in partitions {
+            let size = self.id.len() + partition.topic.len() + REMOVAL_OVERHEAD_BYTES;
+            match parts.last_mut().filter(|_| size <= room) {
+                Some(part) => part.push(partition),
+                None => {
+                    parts.push(vec![partition]);
+                    room = REMOVAL_BYTES;
+                }
+            }
+            room = room.saturating_sub(size);
+        }
+        parts
     }
 
     /// Has offsets removed. Nothing is removed before its record is committed.

@@ -6,7 +6,7 @@ use crate::{
     broker::Broker, config::group::GroupConfig, metadata::names::OFFSETS_TOPIC, partition::Partition,
 };
 use sillon_protocol::ErrorCode;
-use sillon_runtime::Tasks;
+use sillon_runtime::JoinHandle;
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard},
@@ -15,13 +15,19 @@ use std::{
 /// See the module.
 pub struct Groups {
     settings: Arc<GroupConfig>,
-    shards: Mutex<BTreeMap<i32, Led>>,
+    shards: Mutex<Shards>,
+}
+
+#[derive(Default)]
+struct Shards {
+    led: BTreeMap<i32, Led>,
+    /// Work that was closed. It may be in the middle of an append still.
+    ending: BTreeMap<i32, JoinHandle<()>>,
 }
 
 struct Led {
     work: Arc<Work>,
-    /// Ends the work when this goes.
-    _task: Tasks,
+    task: JoinHandle<()>,
 }
 
 impl Groups {
@@ -35,7 +41,7 @@ impl Groups {
         &self.settings
     }
 
-    fn shards(&self) -> MutexGuard<'_, BTreeMap<i32, Led>> {
+    fn shards(&self) -> MutexGuard<'_, Shards> {
         self.shards.lock().expect("no holder panics")
     }
 
@@ -53,31 +59,40 @@ impl Groups {
             .map(|partition| (partition.name().partition, partition))
             .collect();
         let mut shards = self.shards();
-        shards.retain(|index, shard| {
-            let is_same = led.get(index).is_some_and(|led| Arc::ptr_eq(led, &shard.work.partition));
-            let goes_on = is_same && shard.work.is_current() && !shard.work.is_closed();
-            if !goes_on {
-                shard.work.close();
-            }
-            goes_on
-        });
+        let goes_on = |index: &i32, work: &Work| {
+            let is_same = led.get(index).is_some_and(|led| Arc::ptr_eq(led, &work.partition));
+            is_same && work.is_current() && !work.is_closed()
+        };
+        let ended = shards.led.iter().filter(|(index, led)| !goes_on(index, &led.work));
+        for index in ended.map(|(index, _)| *index).collect::<Vec<_>>() {
+            shards.end(index);
+        }
         for (index, partition) in led {
-            shards.entry(index).or_insert_with(|| self.begin(broker, partition));
+            if !shards.led.contains_key(&index) {
+                let before = shards.ending.remove(&index);
+                shards.led.insert(index, self.begin(broker, partition, before));
+            }
         }
     }
 
-    fn begin(&self, broker: &Broker, partition: &Arc<Partition>) -> Led {
+    fn begin(&self, broker: &Broker, partition: &Arc<Partition>, before: Option<JoinHandle<()>>) -> Led {
         let (runtime, observers) = (broker.runtime().clone(), broker.observers().clone());
         let epoch = partition.leader_epoch();
         let work = Work::new(partition.clone(), epoch, runtime, observers, self.settings.clone());
-        let mut task = Tasks::default();
-        task.push(broker.runtime().spawn("group coordinator", work.clone().run()));
-        Led { work, _task: task }
+        let running = work.clone();
+        let task = broker.runtime().spawn("group coordinator", async move {
+            // What is read must be all that was written. Whether the work before failed does not matter.
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            running.run().await;
+        });
+        Led { work, task }
     }
 
     /// A topic is gone, and with it the offsets in it.
     pub(crate) fn topic_deleted(&self, topic: &str) {
-        self.shards().values().for_each(|shard| shard.work.on_topic_deleted(topic));
+        self.shards().led.values().for_each(|led| led.work.on_topic_deleted(topic));
     }
 
     /// The shard that a group is in.
@@ -89,18 +104,28 @@ impl Groups {
         let topic = topics.by_name(OFFSETS_TOPIC).ok_or(ErrorCode::NOT_COORDINATOR)?;
         let index = partition_of(group, topic.partition_count());
         let shards = self.shards();
-        shards.get(&index).map(|shard| shard.work.clone()).ok_or(ErrorCode::NOT_COORDINATOR)
+        shards.led.get(&index).map(|led| led.work.clone()).ok_or(ErrorCode::NOT_COORDINATOR)
     }
 
     /// All shards, in the order of their partitions.
     pub(crate) fn all(&self) -> Vec<Arc<Work>> {
-        self.shards().values().map(|shard| shard.work.clone()).collect()
+        self.shards().led.values().map(|led| led.work.clone()).collect()
     }
 
     /// Coordinates nothing any more.
     pub(crate) fn stop(&self) {
-        for shard in std::mem::take(&mut *self.shards()).into_values() {
-            shard.work.close();
+        let mut shards = self.shards();
+        for index in shards.led.keys().copied().collect::<Vec<_>>() {
+            shards.end(index);
+        }
+    }
+}
+
+impl Shards {
+    fn end(&mut self, index: i32) {
+        if let Some(Led { work, task }) = self.led.remove(&index) {
+            work.close();
+            self.ending.insert(index, task);
         }
     }
 }

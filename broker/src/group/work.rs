@@ -191,9 +191,11 @@ impl Work {
         if matches!(before, State::Active(_)) {
             self.tell(&GroupFact::Unloaded);
         }
+        self.to_do.notify_one();
     }
 
-    /// Works until this broker does not lead any more.
+    /// Works until this broker does not lead any more, or this is closed. An append that is under way then comes to its end:
+    /// a log is never left in the middle of one.
     pub(super) async fn run(self: Arc<Self>) {
         let (partition, epoch) = (self.partition.name().clone(), self.leader_epoch);
         match self.load().await {
