@@ -11,6 +11,7 @@ use sillon_client::{
     consumer::{Consumer, ConsumerConfig, OffsetReset, TopicPartition, assignor::CooperativeStickyAssignor},
     producer::{Producer, ProducerConfig, ProducerRecord},
 };
+use sillon_coordinator::config::CoordinatorConfig;
 use sillon_runtime::Runtime;
 use sillon_sim::{
     decisions::Decisions,
@@ -44,28 +45,54 @@ fn story(shared: &Shared) -> std::sync::MutexGuard<'_, Story> {
     shared.lock().expect("nothing panics while it holds this lock")
 }
 
-fn network() -> NetworkConfig {
-    NetworkConfig {
-        request_timeout_ms: 3_000,
-        ..NetworkConfig::new(vec![Address { host: "broker".into(), port: 9092 }])
+fn network(brokers: usize) -> NetworkConfig {
+    let address = |number| Address { host: format!("broker{number}"), port: 9092 };
+    NetworkConfig { request_timeout_ms: 3_000, ..NetworkConfig::new((0..brokers).map(address).collect()) }
+}
+
+/// So many brokers; several of them share a coordinator, one has its own.
+fn brokers(world: &Arc<World>, count: usize) -> Vec<NodeId> {
+    if count > 1 {
+        run_on(world, "coordinator", |runtime| async move {
+            let text = "dataDir=/data\nclientPort=2181\n";
+            let (config, _) = CoordinatorConfig::from_text(text, "test", None).expect("legal");
+            let observers = sillon_coordinator::observe::Observers::NONE;
+            sillon_coordinator::run(runtime, config, observers, pending()).await.expect("for ever");
+        });
     }
+    (0..count)
+        .map(|number| {
+            run_on(world, &format!("broker{number}"), move |runtime| async move {
+                let copies = count.min(3);
+                let mut text = format!(
+                    "broker.id={number}\nlisteners=PLAINTEXT://0.0.0.0:9092\nlog.dirs=/data\n\
+                     advertised.listeners=PLAINTEXT://broker{number}:9092\n\
+                     default.replication.factor={copies}\nmin.insync.replicas={}\n\
+                     offsets.topic.replication.factor={copies}\noffsets.topic.num.partitions=2\n\
+                     group.initial.rebalance.delay.ms=100\n",
+                    copies.div_ceil(2)
+                );
+                if count > 1 {
+                    text += "zookeeper.connect=coordinator:2181\n";
+                }
+                let (config, _) = BrokerConfig::from_properties(&text, "test").expect("legal");
+                sillon_broker::run(runtime, config, Observers::NONE, pending()).await.expect("for ever");
+            })
+        })
+        .collect()
 }
 
-fn broker(world: &Arc<World>) -> NodeId {
-    run_on(world, "broker", |runtime| async move {
-        let text = "listeners=PLAINTEXT://0.0.0.0:9092\nadvertised.listeners=PLAINTEXT://broker:9092\n\
-                    log.dirs=/data\noffsets.topic.num.partitions=2\ngroup.initial.rebalance.delay.ms=100\n";
-        let (config, _) = BrokerConfig::from_properties(text, "test").expect("legal");
-        sillon_broker::run(runtime, config, Observers::NONE, pending()).await.expect("for ever");
-    })
-}
-
-async fn write(runtime: Runtime, shared: Shared) {
-    let mut admin = Admin::new(runtime.clone(), network().bootstrap_servers, AdminOptions::default());
+async fn write(runtime: Runtime, brokers: usize, shared: Shared) {
+    // All brokers have registered by then.
+    runtime.sleep(seconds(1)).await;
+    let mut admin = Admin::new(runtime.clone(), network(brokers).bootstrap_servers, AdminOptions::default());
     let topic = NewTopic { name: "orders".into(), partitions: Some(PARTITIONS), ..NewTopic::default() };
     admin.create_topic(&topic).await.expect("created");
-    let config =
-        ProducerConfig { batch_size: 256, delivery_timeout_ms: 60_000, ..ProducerConfig::new(network()) };
+    let config = ProducerConfig {
+        batch_size: 256,
+        delivery_timeout_ms: 60_000,
+        ..ProducerConfig::new(network(brokers))
+    };
     let producer = Producer::new(&runtime, config).expect("legal");
     for value in 0..RECORDS {
         let text = value.to_string();
@@ -87,7 +114,7 @@ async fn write(runtime: Runtime, shared: Shared) {
     story(&shared).done = true;
 }
 
-async fn read(runtime: Runtime, shared: Shared) {
+async fn read(runtime: Runtime, brokers: usize, shared: Shared) {
     let config = ConsumerConfig {
         auto_offset_reset: OffsetReset::Earliest,
         partition_assignment_strategy: vec![Arc::new(CooperativeStickyAssignor)],
@@ -95,7 +122,7 @@ async fn read(runtime: Runtime, shared: Shared) {
         heartbeat_interval_ms: 500,
         auto_commit_interval_ms: 500,
         allow_auto_create_topics: false,
-        ..ConsumerConfig::in_group(network(), "readers")
+        ..ConsumerConfig::in_group(network(brokers), "readers")
     };
     let mut consumer = Consumer::new(&runtime, config).expect("legal");
     consumer.subscribe(["orders"]).expect("it has a group");
@@ -114,9 +141,12 @@ async fn read(runtime: Runtime, shared: Shared) {
 }
 
 /// The log of the topic, partition by partition.
-async fn scan(runtime: Runtime) -> BTreeMap<i32, Vec<u32>> {
-    let config =
-        ConsumerConfig { auto_offset_reset: OffsetReset::Earliest, ..ConsumerConfig::new(network()) };
+async fn scan(runtime: Runtime, brokers: usize) -> BTreeMap<i32, Vec<u32>> {
+    let config = ConsumerConfig {
+        auto_offset_reset: OffsetReset::Earliest,
+        allow_auto_create_topics: false,
+        ..ConsumerConfig::new(network(brokers))
+    };
     let mut consumer = Consumer::new(&runtime, config).expect("legal");
     let parts: BTreeSet<_> =
         (0..PARTITIONS).map(|partition| TopicPartition::new("orders", partition)).collect();
@@ -134,20 +164,21 @@ async fn scan(runtime: Runtime) -> BTreeMap<i32, Vec<u32>> {
 }
 
 /// One run: what the judge saw, and the hash over all that happened.
-fn run(seed: u64) -> (String, u64) {
+fn run(brokers: usize, seed: u64) -> (String, u64) {
     run_seeded(seed, move || async move {
         let world = World::new(WorldConfig::default(), Arc::new(Decisions::random(seed, false)));
         let shared = Shared::default();
-        let broker = broker(&world);
+        let nodes = self::brokers(&world, brokers);
         let (writing, reading) = (shared.clone(), shared.clone());
-        let writer = run_on(&world, "writer", move |runtime| write(runtime, writing.clone()));
+        let writer = run_on(&world, "writer", move |runtime| write(runtime, brokers, writing.clone()));
         let readers = ["reader1", "reader2"].map(|name| {
             let reading = reading.clone();
-            run_on(&world, name, move |runtime| read(runtime, reading.clone()))
+            run_on(&world, name, move |runtime| read(runtime, brokers, reading.clone()))
         });
         let idle = run_on(&world, "judge", |_| pending());
         sleep(seconds(3)).await;
         for round in 0..5 {
+            let broker = nodes[usize::try_from(round).expect("few") % nodes.len()];
             match (seed + round) % 3 {
                 0 => {
                     world.kill(broker);
@@ -171,8 +202,8 @@ fn run(seed: u64) -> (String, u64) {
             }
             sleep(seconds(1)).await;
         }
-        let logs = scan(world.runtime(idle).expect("it runs")).await;
         assert_eq!(world.panics(), [], "no process panics");
+        let logs = scan(world.runtime(idle).expect("it runs"), brokers).await;
         let story = story(&shared);
         (judge(&story, &logs, complete(&story)), world.trace().chain())
     })
@@ -201,12 +232,21 @@ fn judge(story: &Story, logs: &BTreeMap<i32, Vec<u32>>, complete: bool) -> Strin
 #[test]
 fn what_is_confirmed_stands_once_and_in_order_and_is_read() {
     for seed in 1..=6 {
-        let (told, _) = run(seed);
+        let (told, _) = run(1, seed);
+        assert!(told.starts_with(&format!("{RECORDS} confirmed")), "seed {seed}: {told}");
+    }
+}
+
+#[test]
+fn it_stands_also_while_leaders_and_coordinators_change() {
+    for seed in 1..=4 {
+        let (told, _) = run(3, seed);
         assert!(told.starts_with(&format!("{RECORDS} confirmed")), "seed {seed}: {told}");
     }
 }
 
 #[test]
 fn the_same_seed_gives_the_same_run() {
-    assert_eq!(run(3), run(3));
+    assert_eq!(run(1, 3), run(1, 3));
+    assert_eq!(run(3, 2), run(3, 2));
 }
