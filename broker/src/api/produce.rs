@@ -230,6 +230,7 @@ fn refusal_of(error: &ProduceError) -> Refusal {
 fn refusal_for(error: &AppendError) -> Refusal {
     let code = match error {
         AppendError::Record(error) => error.error_code(),
+        AppendError::MissingKey { .. } => ErrorCode::INVALID_RECORD,
         AppendError::TooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
         AppendError::LargerThanSegment { .. } => ErrorCode::RECORD_LIST_TOO_LARGE,
         AppendError::InvalidTimestamp { .. } => ErrorCode::INVALID_TIMESTAMP,

@@ -81,6 +81,8 @@ impl Log {
             names_synced: 0,
             sync_failed: loaded.sync_failed,
             last_flush: now,
+            first_dirty: durable.as_ref().and_then(|durable| durable.cleaned.get(&partition)),
+            uncleanable: None,
         };
         view.check();
         let log = Arc::new(Log {

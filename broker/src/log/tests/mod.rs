@@ -1,6 +1,8 @@
 //! Scenarios on a disk in memory (`testing::world`), and a few on this machine's own.
 
 mod append;
+mod compaction;
+mod compaction_crashes;
 mod directories;
 mod faults;
 mod model;
