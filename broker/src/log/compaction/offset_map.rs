@@ -36,9 +36,9 @@ impl OffsetMap {
         }
     }
 
-    /// Whether no further batch is to be taken in.
+    /// Whether no further batch is to be taken in. One fits in any case: every cleaning gets ahead.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= self.limit_bytes
+        self.bytes >= self.limit_bytes.max(1)
     }
 
     /// Everything below `next` was taken note of.

@@ -122,6 +122,11 @@ pub(in crate::log) async fn complete_swaps(
     for base in &inventory.swaps {
         let path = directory.join(names::file_name(*base, names::LOG_SUFFIX) + names::SWAP_SUFFIX);
         let end = end_of_swap(files, &path, *base).await?;
+        if end == *base && inventory.segments.contains_key(base) {
+            // Kafka may leave nothing of a segment. What it was made from says as much.
+            files.remove(&path).await.map_err(LogError::io(&path, "removing"))?;
+            continue;
+        }
         tracing::info!(segment = %path.display(), %end, "completing an interrupted compaction");
         let behind = inventory.segments.keys().filter(|other| **other > *base && **other < end);
         let replaced: Vec<Offset> = [*base].into_iter().chain(behind.copied()).collect();

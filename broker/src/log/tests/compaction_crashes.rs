@@ -30,7 +30,9 @@ fn check(log: &Arc<Log>, before: &[Stored], what: &str) {
     let after = stored(log);
     assert!(after.iter().all(|record| before.contains(record)), "{what}: nothing is new");
     let mut newest = std::collections::BTreeMap::new();
-    before.iter().for_each(|record| drop(newest.insert(&record.1, record)));
+    for record in before {
+        newest.insert(&record.1, record);
+    }
     for record in newest.values() {
         assert!(after.contains(record), "{what}: {record:?} is the newest");
     }
