@@ -92,6 +92,7 @@ invariants! {
     I36, "step", "Each controller epoch has one controller, and the epochs rise.";
     I36b, "quiet", "After healing, the broker that the coordinator names is controller, and works, within the bound.";
     I40, "step", "Log start never passes the high watermark, by retention or by request.";
+    I41, "after cleaning", "Compaction touches only what is committed and durable, and keeps offsets and their order.";
     I45, "quiet", "After healing, all brokers know the true metadata within the bound.";
     I46, "quiet", "After healing, every running broker is registered within the bound.";
     I47, "quiet", "After healing, every live replica is in sync within the bound.";

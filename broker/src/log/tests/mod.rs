@@ -3,6 +3,7 @@
 mod append;
 mod compaction;
 mod compaction_crashes;
+mod compaction_model;
 mod directories;
 mod faults;
 mod model;
