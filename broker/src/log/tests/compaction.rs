@@ -511,6 +511,20 @@ fn where_a_cleaning_ended_is_noted_for_the_next_process() {
     let cut = block_on(log.truncate_to(Offset(done.to.0 - 1))).expect("cut");
     assert_eq!(content("cleaner-offset-checkpoint"), format!("0\n1\ntopic 0 {cut}\n"));
     assert_eq!(survey(&log).first_dirty, cut, "what is written anew is dirty");
+    drop((directories, log));
+    // Damage cuts the log before that: what is written there now is dirty.
+    let path = fixture.path("00000000000000000000.log");
+    let mut damaged = fixture.world.content(&path);
+    damaged.truncate(damaged.len().min(70));
+    for name in fixture.world.names(&fixture.directory()) {
+        if name.ends_with(".log") {
+            fixture.world.delete(&fixture.path(&name));
+        }
+    }
+    fixture.world.put(&path, &damaged);
+    let (directories, log) = open();
+    assert!(log.log_end_offset() < cut);
+    assert_eq!(content("cleaner-offset-checkpoint"), format!("0\n1\ntopic 0 {}\n", log.log_end_offset()));
     block_on(directories.delete_log(&partition)).expect("deleted");
     assert_eq!(
         content("cleaner-offset-checkpoint"),

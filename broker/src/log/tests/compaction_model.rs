@@ -133,7 +133,7 @@ impl Model {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(120))]
 
     #[test]
     fn whatever_is_cleaned_when_the_newest_of_each_key_is_there(
