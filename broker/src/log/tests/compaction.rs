@@ -339,7 +339,7 @@ fn a_damaged_batch_makes_a_log_uncleanable_until_it_is_opened_again() {
     fill_segments(&fixture, &log, 3);
     flush(&log);
     let file = log.view().segments[1].file.clone();
-    block_on(file.write_all_at(b"XXX", 70)).expect("written");
+    block_on(file.write_all_at(b"\xff\xff\xff", 70)).expect("written");
     let before = fixture.world.names(&fixture.directory());
     let error = try_clean(&fixture, &log, log.log_end_offset(), LIMITS).expect_err("damaged");
     assert!(matches!(error, CleanError::Damaged { position: 0, .. }), "{error}");
