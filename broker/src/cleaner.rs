@@ -8,16 +8,17 @@ use crate::{
     partition::Partition,
     types::TopicPartition,
 };
-use sillon_runtime::Tasks;
+use sillon_runtime::{Runtime, Tasks};
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, Weak},
     time::Duration,
 };
 
-/// Shared by the threads.
+/// Shared by the threads. A log that is being cleaned does not keep the broker.
 struct Cleaner {
-    broker: Arc<Broker>,
+    broker: Weak<Broker>,
+    runtime: Runtime,
     throttle: Throttle,
     /// Logs that are being cleaned.
     busy: Mutex<BTreeSet<TopicPartition>>,
@@ -47,8 +48,10 @@ pub(crate) fn start(broker: &Arc<Broker>, tasks: &mut Tasks) {
     if !broker.config().cleaner_enable {
         return;
     }
-    let throttle = Throttle::new(broker.runtime().clone());
-    let cleaner = Arc::new(Cleaner { broker: broker.clone(), throttle, busy: Mutex::default() });
+    let runtime = broker.runtime().clone();
+    let throttle = Throttle::new(runtime.clone());
+    let cleaner =
+        Arc::new(Cleaner { broker: Arc::downgrade(broker), runtime, throttle, busy: Mutex::default() });
     for _ in 0..broker.config().cleaner_threads {
         let cleaner = cleaner.clone();
         tasks.push(broker.runtime().spawn("log-cleaner", async move { cleaner.run().await }));
@@ -72,33 +75,34 @@ impl Cleaner {
     }
 
     async fn run(&self) {
-        loop {
-            let settings = self.settings();
+        while let Some(settings) = self.settings() {
             self.throttle.set_rate(settings.bytes_per_second);
             self.clean_all(settings.limits).await;
             // Logs with much to do are looked at again at once; without any, this must not spin.
-            self.broker.runtime().sleep(settings.backoff.max(Duration::from_millis(1))).await;
+            self.runtime.sleep(settings.backoff.max(Duration::from_millis(1))).await;
         }
     }
 
-    fn settings(&self) -> Settings {
-        let image = self.broker.image();
-        let layers = self.broker.layers(&image);
+    /// None where the broker is gone.
+    fn settings(&self) -> Option<Settings> {
+        let broker = self.broker.upgrade()?;
+        let image = broker.image();
+        let layers = broker.layers(&image);
         let number = |name: &str| {
             let key = keys::broker_key(name).expect("in the table");
             let value = layers.of_broker_key(key).swap_remove(0).value;
             value.parse::<f64>().expect("values are checked before they are stored")
         };
-        let threads = self.broker.config().cleaner_threads.max(1) as f64;
+        let threads = broker.config().cleaner_threads.max(1) as f64;
         let map_bytes = number("log.cleaner.dedupe.buffer.size")
             * number("log.cleaner.io.buffer.load.factor").min(1.0)
             / threads;
         let buffer_bytes = number("log.cleaner.io.buffer.size") / threads;
-        Settings {
+        Some(Settings {
             backoff: Duration::from_millis(number("log.cleaner.backoff.ms") as u64),
             limits: CleanerLimits { map_bytes: map_bytes as usize, buffer_bytes: buffer_bytes as usize },
             bytes_per_second: number("log.cleaner.io.max.bytes.per.second"),
-        }
+        })
     }
 
     /// Cleans until no log is due. One that cannot be cleaned now waits for the next round.
@@ -117,7 +121,8 @@ impl Cleaner {
     /// Takes the log that is to be cleaned next.
     async fn take(&self, failed: &BTreeSet<TopicPartition>) -> Option<Taken<'_>> {
         let (mut partitions, mut surveys) = (Vec::new(), Vec::new());
-        for partition in self.broker.topics().partitions() {
+        let topics = self.broker.upgrade()?.topics();
+        for partition in topics.partitions() {
             let (log, name) = (partition.log(), partition.name());
             let config = log.config();
             let is_open =

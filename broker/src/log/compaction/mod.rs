@@ -44,7 +44,15 @@ use groups::{Limits, Member};
 use offset_map::OffsetMap;
 use output::Output;
 use sillon_protocol::records::{BatchView, Compression, EndTransactionMarker, RecordBatch, RecordError};
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 use transactions::{Collector, Transactions};
 
 /// What cleaning may take of the machine.
@@ -105,6 +113,8 @@ struct Task<'a> {
     config: Arc<LogConfig>,
     limits: CleanerLimits,
     throttle: &'a Throttle,
+    /// Bytes since others had their turn.
+    unbroken: AtomicUsize,
 }
 
 impl Log {
@@ -171,7 +181,16 @@ impl Log {
         // What takes the place of older records must itself be there to stay.
         self.flush(survey.cleanable_end).await?;
         let config = self.config();
-        let task = Task { log: self, segments, survey, stable, config, limits, throttle };
+        let task = Task {
+            log: self,
+            segments,
+            survey,
+            stable,
+            config,
+            limits,
+            throttle,
+            unbroken: AtomicUsize::new(0),
+        };
         let cleaned = task.run(producers).await;
         if let Err(error) = &cleaned {
             task.forget_output().await;
@@ -246,6 +265,11 @@ impl Task<'_> {
     /// Waits for the rate, and ends the cleaning where it has become pointless.
     async fn pace(&self, bytes: usize) -> Result<(), CleanError> {
         self.throttle.took(bytes).await;
+        // What lies in the page cache is read without waiting: others must have their turn, and who stops this be heard.
+        if self.unbroken.fetch_add(bytes, Ordering::Relaxed) + bytes >= CHUNK_BYTES {
+            self.unbroken.store(0, Ordering::Relaxed);
+            self.blocking(|| ()).await?;
+        }
         if self.is_current() { Ok(()) } else { Err(CleanError::Changed) }
     }
 
