@@ -6,6 +6,7 @@ mod support;
 use sillon_client::Connection;
 use sillon_protocol::{
     ErrorCode,
+    messages::{DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic},
     records::{BatchBuilder, Compression},
 };
 use sillon_runtime::Runtime;
@@ -84,6 +85,25 @@ fn the_newest_of_each_key_stays_over_a_restart_too() {
         let connection = connect(&runtime, &broker).await;
         let again = read_all(&connection, end).await;
         assert!(again.first() == found.first() && again.last() == found.last(), "{again:?}");
+        broker.stop().await.unwrap();
+    });
+}
+
+#[test]
+fn what_contradicts_compaction_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    scenario(|runtime| async move {
+        let broker = start(&runtime, directory.path(), SETTINGS).await;
+        let connection = connect(&runtime, &broker).await;
+        let lags = [("min.compaction.lag.ms", "10"), ("max.compaction.lag.ms", "9")];
+        assert_eq!(create_topic(&connection, "u", 1, &lags).await, ErrorCode::INVALID_CONFIG.code());
+        assert_eq!(create_topic(&connection, "t", 1, CONFIGS).await, 0);
+        put(&connection, "k", Some("v")).await;
+        let partitions = vec![DeleteRecordsPartition { partition_index: 0, offset: 1 }];
+        let topics = vec![DeleteRecordsTopic { name: "t".to_owned(), partitions }];
+        let request = DeleteRecordsRequest { topics, timeout_ms: 1000 };
+        let answer = ask(&connection, 2, &request).await;
+        assert_eq!(answer.topics[0].partitions[0].error_code, ErrorCode::POLICY_VIOLATION.code());
         broker.stop().await.unwrap();
     });
 }
