@@ -1,7 +1,10 @@
 //! `sillon-sim run`.
 
 use super::{Done, Duration, FAILED, GOOD, ReproDirectory, Scenarios, campaign::Campaign, find};
-use crate::{report::Summary, scenario::Scenario};
+use crate::{
+    report::{Overall, Summary},
+    scenario::Scenario,
+};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::{IsTerminal, Write};
@@ -72,6 +75,10 @@ pub(super) fn run(arguments: &RunArguments) -> Done {
             writeln!(out, "{summary}")?;
         }
         summaries.push(summary);
+    }
+    if !arguments.json && summaries.len() > 1 {
+        let mut out = std::io::stdout().lock();
+        write!(out, "{}", Overall(&summaries))?;
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&summaries)?);

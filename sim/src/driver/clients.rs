@@ -20,6 +20,7 @@ pub(super) struct Clients {
 struct BrokerClients {
     shared: Arc<Shared>,
     producers: Vec<NodeId>,
+    /// Those that read, and the one that asks for the latest offsets.
     readers: Vec<NodeId>,
     /// The operator, where there is one.
     administrators: Vec<NodeId>,
@@ -163,6 +164,7 @@ impl BrokerClients {
             let (list, name) = match role {
                 Role::Producer(client) => (&mut producers, format!("producer-{client}")),
                 Role::Reader(client) => (&mut readers, format!("reader-{client}")),
+                Role::Lister(client) => (&mut readers, format!("lister-{client}")),
                 Role::Admin(client) => (&mut administrators, format!("admin-{client}")),
             };
             let (shared, decisions) = (shared.clone(), world.decisions().clone());

@@ -1,6 +1,9 @@
 //! What a campaign of many seeds has come to. Owns the sums and the verdict over them; prints in `text`.
 
+mod overall;
 mod text;
+
+pub use overall::Overall;
 
 use crate::{
     driver::{Failure, RunOutcome},
@@ -166,6 +169,21 @@ impl Summary {
     /// Adds evaluations that are made on whole runs, not in them.
     pub fn evaluated(&mut self, invariant: Invariant, times: u64) {
         *self.evaluations.entry(invariant.name().to_string()).or_default() += times;
+    }
+
+    /// How often an invariant was evaluated in a way that could have failed.
+    pub fn evaluations_of(&self, invariant: Invariant) -> u64 {
+        self.evaluations.get(invariant.name()).copied().unwrap_or(0)
+    }
+
+    /// Whether the scenario has what an invariant speaks of.
+    pub fn concerns(&self, invariant: Invariant) -> bool {
+        match invariant {
+            Invariant::I64 | Invariant::I81 => true,
+            of_coordinators if of_coordinators.is_of_coordinators() => self.has_ensemble,
+            of_clusters if of_clusters.is_of_clusters() => self.has_clusters,
+            _ => self.has_brokers,
+        }
     }
 
     /// Compares the sums with what the scenario expects.

@@ -5,7 +5,7 @@ use crate::{oracle::Invariant, profile::Part, scenario::units::human_nanos};
 use std::{collections::BTreeMap, fmt};
 
 /// Looked at only where a run has failed: 0 is no hole in a campaign without failures.
-const ONLY_ON_FAILURE: Invariant = Invariant::I81;
+pub(super) const ONLY_ON_FAILURE: Invariant = Invariant::I81;
 /// Words that a line of counts holds at most.
 const LINE_CHARACTERS: usize = 96;
 
@@ -127,15 +127,8 @@ impl Summary {
 
     fn invariants(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  invariants   evaluations that could have failed")?;
-        let concerns = |invariant: &Invariant| match invariant {
-            Invariant::I64 | Invariant::I81 => true,
-            of_coordinators if of_coordinators.is_of_coordinators() => self.has_ensemble,
-            of_clusters if of_clusters.is_of_clusters() => self.has_clusters,
-            _ => self.has_brokers,
-        };
-        for invariant in Invariant::ALL.iter().filter(|invariant| concerns(invariant)) {
-            let count = self.evaluations.get(invariant.name()).copied().unwrap_or(0);
-            let count = match count {
+        for invariant in Invariant::ALL.iter().filter(|invariant| self.concerns(**invariant)) {
+            let count = match self.evaluations_of(*invariant) {
                 0 if *invariant == ONLY_ON_FAILURE => "on failure".to_string(),
                 0 => "VACUOUS".to_string(),
                 count => count.to_string(),

@@ -198,6 +198,7 @@ impl Scenario {
             delivery_timeout_ns: file.delivery_timeout.get_ref().0,
             fetch_wait_ns: file.fetch_wait.get_ref().0,
             read_from_followers: *file.read_from_followers.get_ref(),
+            latest_every_ns: file.latest_every.get_ref().0,
         }
     }
 

@@ -88,6 +88,7 @@ pub(super) struct Workload {
     pub delivery_timeout: Spanned<Nanos>,
     pub fetch_wait: Spanned<Nanos>,
     pub read_from_followers: Spanned<bool>,
+    pub latest_every: Spanned<Nanos>,
 }
 
 /// `[network]`: the links between machines while no fault is on.
@@ -398,6 +399,7 @@ impl Default for Workload {
             delivery_timeout: unwritten(Nanos(30 * SECOND)),
             fetch_wait: unwritten(Nanos(SECOND / 2)),
             read_from_followers: unwritten(false),
+            latest_every: unwritten(Nanos(0)),
         }
     }
 }

@@ -60,6 +60,8 @@ pub struct WorkloadConfig {
     pub fetch_wait_ns: u64,
     /// Every other reader reads from a replica in its own rack, leader or not (KIP-392).
     pub read_from_followers: bool,
+    /// A client of its own asks for a partition's latest offset so often, each partition in turn; 0 for none.
+    pub latest_every_ns: u64,
 }
 
 impl Default for WorkloadConfig {
@@ -78,6 +80,7 @@ impl Default for WorkloadConfig {
             delivery_timeout_ns: 30_000_000_000,
             fetch_wait_ns: 500_000_000,
             read_from_followers: false,
+            latest_every_ns: 0,
         }
     }
 }

@@ -32,6 +32,8 @@ pub(super) struct Directory {
     shared: Arc<Shared>,
     name: String,
     links: BTreeMap<(String, u16), Link>,
+    /// Beside them, what waits long at the other end goes its own way: a broker answers a connection's requests in their order.
+    polling: BTreeMap<BrokerNumber, Link>,
     pub routes: Routes,
     /// Which of the addresses that a client begins with is asked next.
     bootstrap: usize,
@@ -49,6 +51,7 @@ impl Directory {
             shared,
             name,
             links: BTreeMap::new(),
+            polling: BTreeMap::new(),
             routes: Routes::default(),
             bootstrap,
             is_stale: false,
@@ -79,9 +82,27 @@ impl Directory {
         connection.ok()
     }
 
+    /// The connection to a broker for requests that may wait there for long.
+    pub async fn polling_connection(&mut self, broker: BrokerNumber) -> Option<Arc<Connection>> {
+        let (host, port) = self.routes.address(broker)?;
+        let Directory { runtime, shared, name, polling, .. } = self;
+        let link = polling
+            .entry(broker)
+            .and_modify(|link| link.lead_to(host, port))
+            .or_insert_with(|| Link::new(runtime.clone(), shared, name, host, port));
+        let connection = link.connection().await;
+        if connection.is_err() {
+            self.is_stale = true;
+        }
+        connection.ok()
+    }
+
     /// A broker did not answer, or not in time: the connection to it is given up, and who leads what is asked for anew.
     pub fn give_up(&mut self, broker: BrokerNumber) {
         if let Some(link) = self.link(broker) {
+            link.drop_connection();
+        }
+        if let Some(link) = self.polling.get_mut(&broker) {
             link.drop_connection();
         }
         self.is_stale = true;

@@ -44,6 +44,14 @@ impl Link {
         }
     }
 
+    /// Leads to this address from now on.
+    pub fn lead_to(&mut self, host: &str, port: u16) {
+        if (&*self.host, self.port) != (host, port) {
+            self.drop_connection();
+            (self.host, self.port) = (host.into(), port);
+        }
+    }
+
     /// The connection that lives, or a new one. Waits where the last try was a moment ago.
     pub async fn connection(&mut self) -> Result<Arc<Connection>, ConnectionError> {
         if let Some(connection) = self.connection.as_ref().filter(|connection| connection.failure().is_none())

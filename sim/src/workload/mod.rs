@@ -4,6 +4,7 @@
 //! ```text
 //!   Role ─► producer.rs ── outbox.rs (what is unresolved, pure) ─┐   directory.rs ─► link.rs ─► sillon-client
 //!        ├► reader.rs ──── session.rs, fetching.rs ──────────────┼─►      └─ routes.rs (who leads what, pure)
+//!        ├► lister.rs ───────────────────────────────────────────┤
 //!        └► admin.rs ────────────────────────────────────────────┤
 //!   final_scan (scan.rs) ────────────────────────────────────────┘
 //! ```
@@ -16,6 +17,7 @@ pub mod coordinator;
 mod directory;
 mod fetching;
 mod link;
+mod lister;
 mod offsets;
 mod outbox;
 mod producer;
@@ -56,6 +58,8 @@ pub enum Role {
     Reader(u32),
     /// Does what an operator does.
     Admin(u32),
+    /// Asks for the latest offsets.
+    Lister(u32),
 }
 
 /// The clients of a run, in the order of their numbers.
@@ -63,7 +67,9 @@ pub fn roles(config: &WorkloadConfig, admin: &AdminConfig) -> Vec<Role> {
     let producers = (0..config.producers).map(Role::Producer);
     let readers = (config.producers..config.producers + config.readers).map(Role::Reader);
     let administrators = admin.is_there().then_some(Role::Admin(config.producers + config.readers));
-    producers.chain(readers).chain(administrators).collect()
+    let next = config.producers + config.readers + u32::from(admin.is_there());
+    let listers = (config.latest_every_ns > 0).then_some(Role::Lister(next));
+    producers.chain(readers).chain(administrators).chain(listers).collect()
 }
 
 /// What all clients of a run share.
@@ -199,6 +205,7 @@ pub async fn run(runtime: Runtime, role: Role, shared: Arc<Shared>, decisions: A
             let chance = Chance { decisions, stream: Stream::Workload(client) };
             admin::run(runtime, client, shared, chance).await;
         }
+        Role::Lister(client) => lister::run(runtime, client, shared).await,
     }
 }
 

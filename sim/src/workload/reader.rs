@@ -185,7 +185,9 @@ impl Reader {
     }
 
     async fn poll(&mut self, broker: BrokerNumber, mut wanted: Vec<(TopicPartition, Wanted)>) {
-        let Some(connection) = self.directory.connection(broker).await else { return self.rest(broker) };
+        let Some(connection) = self.directory.polling_connection(broker).await else {
+            return self.rest(broker);
+        };
         let Some(version) = self.version(broker, &connection) else { return self.rest(broker) };
         let small = self.chance.draw("small fetch", 0, 9) == 0;
         let wait = Duration::from_nanos(self.shared.config.fetch_wait_ns);
