@@ -60,13 +60,14 @@ impl State {
             let power_was_lost = lineage.replicas.values().any(|replica| replica.short_since.is_some());
             let label = i11::on_elected(judge, contract, lineage, node, power_was_lost);
             let committed = lineage.log.committed_end;
+            let readers: Vec<_> = i24::stands(lineage, history.positions_in(name)).collect();
             let common = lineage.switch_to(node);
             lineage.leader = Some((node, epoch));
             if common < committed && label.is_some() {
-                let readers = history.positions_in(name);
-                i24::on_cut(lineage, common, readers.into_iter());
+                i24::on_cut(lineage, common, &readers);
                 history.forget_latest(name);
             }
+            i24::on_switch(lineage);
             out_of_contract.extend(label);
         }
         truth.learn(now_ns, name, (node, epoch), partition_epoch.0, &isr);

@@ -280,6 +280,12 @@ impl Partition {
         }
     }
 
+    /// The number of everything below `offset`, where a batch ends there.
+    pub fn chain_below(&self, offset: i64) -> Option<u64> {
+        let index = self.batches.partition_point(|batch| batch.next <= offset).checked_sub(1)?;
+        (self.batches[index].next == offset).then(|| self.chains[index])
+    }
+
     fn index_at(&self, base: i64) -> Option<usize> {
         self.batches.binary_search_by_key(&base, |batch| batch.base).ok()
     }

@@ -1,14 +1,34 @@
 //! I24: where records that a consumer has read are gone, it is told so before it is given others in their place.
 
-use super::{events::ReadBatch, ghost::GhostBatch, invariant::Invariant, judge::Judge, lineage::Lineage};
+use super::{
+    events::ReadBatch,
+    ghost::GhostBatch,
+    invariant::Invariant,
+    judge::Judge,
+    lineage::{Deaf, Lineage},
+};
 
-/// The log was cut at `common`: each tail reader that was past it has to hear of it.
-pub(super) fn on_cut(lineage: &mut Lineage, common: i64, readers: impl Iterator<Item = (u32, i64)>) {
-    for (reader, position) in readers {
-        if position > common {
-            lineage.deaf.entry(reader).and_modify(|cut| *cut = (*cut).min(common)).or_insert(common);
-        }
+/// Where each tail reader is, and the number of all that it has read.
+pub(super) fn stands(
+    lineage: &Lineage,
+    positions: impl IntoIterator<Item = (u32, i64)>,
+) -> impl Iterator<Item = (u32, i64, Option<u64>)> {
+    positions.into_iter().map(|(reader, read_to)| (reader, read_to, lineage.log.chain_below(read_to)))
+}
+
+/// The log was cut at `common`: each tail reader that was past it has to hear of it. What it had read before another cut is
+/// what counts.
+pub(super) fn on_cut(lineage: &mut Lineage, common: i64, readers: &[(u32, i64, Option<u64>)]) {
+    for (reader, read_to, chain) in readers.iter().copied().filter(|(_, read_to, _)| *read_to > common) {
+        let deaf = Deaf { cut: common, read_to, chain };
+        lineage.deaf.entry(reader).and_modify(|known| known.cut = known.cut.min(common)).or_insert(deaf);
     }
+}
+
+/// Another leader's log counts: what a reader had read may be there again, and then there is nothing to tell it.
+pub(super) fn on_switch(lineage: &mut Lineage) {
+    let Lineage { log, deaf, .. } = lineage;
+    deaf.retain(|_, deaf| deaf.chain.is_none() || log.chain_below(deaf.read_to) != deaf.chain);
 }
 
 /// A tail reader is given records. An answer from before the loss may reach it late: it holds nothing but what was lost.
@@ -19,7 +39,7 @@ pub(super) fn on_read(judge: &mut Judge, lineage: &Lineage, reader: u32, next: i
             .log
             .lost_at(read.base_offset, |batch: &GhostBatch| (batch.next, batch.epoch, batch.crc) == named)
     };
-    if let Some(cut) = lineage.deaf.get(&reader).filter(|_| !batches.iter().all(was_lost)) {
+    if let Some(Deaf { cut, .. }) = lineage.deaf.get(&reader).filter(|_| !batches.iter().all(was_lost)) {
         judge.demand(Invariant::I24, next <= *cut, || {
             format!("consumer {reader} goes on to {next}; what it had read from {cut} on was lost, and it was not told")
         });
@@ -81,6 +101,18 @@ mod tests {
             to: 2,
         });
         cluster.read(7, Purpose::Tail, 2, &[2, 4]);
+        cluster.assert_legal(&[Invariant::I24]);
+    }
+
+    #[test]
+    fn what_was_lost_and_is_there_again_needs_no_word() {
+        let cluster = reader_at_four();
+        // The first leader's log counts once more: it holds all that the reader has read.
+        cluster.restart(0, 4);
+        cluster.lead(0, 2, &[0]);
+        cluster.append(0, 4, 2);
+        cluster.advance(0, 6);
+        cluster.read(7, Purpose::Tail, 4, &[4]);
         cluster.assert_legal(&[Invariant::I24]);
     }
 }

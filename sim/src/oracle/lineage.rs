@@ -25,6 +25,17 @@ pub(super) struct Written {
     pub chain: Option<u64>,
 }
 
+/// A reader that has read what was lost, and was not told yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Deaf {
+    /// What it had read from here on is not there any more.
+    pub cut: i64,
+    /// It had read all below.
+    pub read_to: i64,
+    /// The number of all that it had read; none where that is not known.
+    pub chain: Option<u64>,
+}
+
 /// One partition of a cluster, in one life of its topic.
 #[derive(Debug)]
 pub(super) struct Lineage {
@@ -42,8 +53,8 @@ pub(super) struct Lineage {
     pub beyond_budget: bool,
     /// How the committed end rose, and when.
     pub committed_at: VecDeque<(i64, u64)>,
-    /// Where a loss has cut below what readers had read: each reader must hear of it before it goes on.
-    pub deaf: BTreeMap<u32, i64>,
+    /// Readers that have read what was lost: each must hear of it before it goes on.
+    pub deaf: BTreeMap<u32, Deaf>,
     /// The topic is about to be deleted.
     pub deleting: bool,
     /// When a broker was last seen to give up a replica of another life of the topic; none where there was no other.
