@@ -43,7 +43,7 @@ pub(super) struct BugsArguments {
     #[arg(long, value_name = "ID", value_delimiter = ',')]
     only: Vec<String>,
     /// How many seeds are tried at most for each bug
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     seeds: u64,
     /// The first seed
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -80,6 +80,8 @@ struct Finding {
     scenario: String,
     expected_invariants: Vec<String>,
     found: Option<Found>,
+    /// Why it could not be tried: the patch does not apply, the tree does not build, a run did not end as runs do.
+    error: Option<String>,
     seeds_tried: u64,
     cpu_seconds: f64,
 }
@@ -104,8 +106,22 @@ struct Found {
 }
 
 impl Finding {
+    /// Nothing has come of it yet.
+    fn of(bug: &Bug) -> Finding {
+        Finding {
+            id: bug.id.clone(),
+            title: bug.title.clone(),
+            scenario: bug.scenario.clone(),
+            expected_invariants: bug.invariants.clone(),
+            found: None,
+            error: None,
+            seeds_tried: 0,
+            cpu_seconds: 0.0,
+        }
+    }
+
     fn is_good(&self) -> bool {
-        self.found.as_ref().is_some_and(|found| found.replays && found.clean_passes)
+        self.error.is_none() && self.found.as_ref().is_some_and(|found| found.replays && found.clean_passes)
     }
 }
 
@@ -117,7 +133,10 @@ pub(super) fn bugs(arguments: &BugsArguments) -> Done {
     let mut findings = Vec::new();
     for bug in &bugs {
         bar.set_message(format!("{}: {}", bug.id, bug.title));
-        let finding = one(arguments, &tree, bug).map_err(|error| format!("{}: {error}", bug.id))?;
+        let mut finding = Finding::of(bug);
+        if let Err(error) = one(arguments, &tree, bug, &mut finding) {
+            finding.error = Some(error.to_string());
+        }
         bar.inc(1);
         if !arguments.json {
             bar.suspend(|| tell(&finding));
@@ -187,7 +206,7 @@ fn wanted(bugs: &[Bug], ids: &[String]) -> Result<Vec<Bug>, Wrong> {
         .collect()
 }
 
-fn one(arguments: &BugsArguments, tree: &Path, bug: &Bug) -> Result<Finding, Wrong> {
+fn one(arguments: &BugsArguments, tree: &Path, bug: &Bug, finding: &mut Finding) -> Result<(), Wrong> {
     let place = tree.join("target/bugs");
     let (copy, repro) = (place.join("tree"), place.join("repro").join(&bug.id));
     copy_tree(tree, &copy)?;
@@ -197,19 +216,12 @@ fn one(arguments: &BugsArguments, tree: &Path, bug: &Bug) -> Result<Finding, Wro
         fs::remove_dir_all(&repro)?;
     }
     let summary = sweep(&program, &copy, &bug.scenario, arguments.seed, arguments.seeds, Some(&repro))?;
-    let mut finding = Finding {
-        id: bug.id.clone(),
-        title: bug.title.clone(),
-        scenario: bug.scenario.clone(),
-        expected_invariants: bug.invariants.clone(),
-        found: None,
-        seeds_tried: summary["seeds_run"].as_u64().unwrap_or(0),
-        cpu_seconds: summary["cpu_ns"].as_f64().unwrap_or(0.0) / 1e9,
-    };
+    finding.seeds_tried = summary["seeds_run"].as_u64().unwrap_or(0);
+    finding.cpu_seconds = summary["cpu_ns"].as_f64().unwrap_or(0.0) / 1e9;
     if let Some(failure) = summary["failures"].get(0) {
         finding.found = Some(found(arguments, (tree, &copy), bug, (&program, finding.seeds_tried), failure)?);
     }
-    Ok(finding)
+    Ok(())
 }
 
 /// Looks closer at a failure: whether it replays, what it needs, and whether it is the bug's.
@@ -357,9 +369,10 @@ fn table(findings: &[Finding]) {
     println!("\n{:<6} {:<10} {:>6} {:>8} {:>7}  scenario", "bug", "found by", "seeds", "CPU s", "faults");
     for finding in findings {
         let found = finding.found.as_ref();
-        let by = match found {
-            None => "-",
-            Some(found) => found.invariant.as_str(),
+        let by = match (found, &finding.error) {
+            (Some(found), _) => found.invariant.as_str(),
+            (None, Some(_)) => "not tried",
+            (None, None) => "-",
         };
         let left = found.and_then(|found| found.faults_left).map_or("-".to_owned(), |left| left.to_string());
         let (seeds, cpu) = (finding.seeds_tried, finding.cpu_seconds);
@@ -371,6 +384,10 @@ fn table(findings: &[Finding]) {
 fn tell(finding: &Finding) {
     println!("{}  {}", finding.id, finding.title);
     let seeds = finding.seeds_tried;
+    if let Some(error) = &finding.error {
+        println!("     COULD NOT BE TRIED: {error}");
+        return;
+    }
     let Some(found) = &finding.found else {
         println!(
             "     NOT FOUND in {seeds} seeds of {} ({:.1} s of CPU time)",

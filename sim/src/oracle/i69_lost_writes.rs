@@ -20,11 +20,13 @@ pub(super) fn at_end(
     if node.has_damage_in(&partition.directory) {
         return;
     }
+    // A later leader's log may have done without the whole batch, legally, before anybody had read it.
+    let batch_was_lost = partition.lost_at(base, |batch| batch.crc == sent.batch.crc);
     let (id, count) = (sent.batch.id, i64::from(sent.batch.count));
     let found = |index: i64| {
         let offset = base + index;
         let record = RecordId { client: id.client, counter: id.first + index as u64 };
-        let lost = || partition.lost_values.contains(&(offset, record));
+        let lost = || batch_was_lost || partition.lost_values.contains(&(offset, record));
         offset < from || (offset < to && partition.values.get(&offset) == Some(&record)) || lost()
     };
     let missing = (0..count).find(|index| !found(*index));
