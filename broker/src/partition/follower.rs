@@ -141,6 +141,11 @@ impl FollowerState {
         if let Some(diverging) = answer.diverging {
             // What the leader says of committed records is about its own log: it counts after the next fetch (B10).
             let to = truncation_point(diverging, own);
+            // All that would be left is what the leader has removed at its start: nothing vouches for it, and a leader with
+            // it would bring back records that are gone, or others in their place.
+            if own.log_start < answer.log_start && to <= answer.log_start {
+                return Ok(vec![FollowerStep::StartAfresh { at: answer.log_start }]);
+            }
             return Ok(vec![FollowerStep::TruncateTo { diverging, to }]);
         }
         let mut steps = Vec::with_capacity(3);

@@ -92,6 +92,21 @@ fn b03_an_epoch_that_this_log_does_not_have_is_a_step_on_the_way() {
 }
 
 #[test]
+fn a_log_that_parts_below_the_leaders_start_begins_anew_there() {
+    // The leader has removed what is below 8, and with it all epochs that this log knows: it says only where its own begin.
+    let answer = LeaderAnswer { log_start: Offset(8), ..diverging(3, 8) };
+    let afresh = Ok(vec![FollowerStep::StartAfresh { at: Offset(8) }]);
+    assert_eq!(follower().on_answer(from(10), &answer, own(0, 10, (3, 9))), afresh);
+    assert_eq!(
+        follower().on_answer(from(10), &answer, own(0, 10, (2, 6))),
+        afresh,
+        "a step below it as well"
+    );
+    let later = LeaderAnswer { log_start: Offset(8), ..diverging(3, 9) };
+    assert_eq!(cut_at(&follower().on_answer(from(10), &later, own(0, 10, (3, 10)))), Some(9));
+}
+
+#[test]
 fn b10_what_the_leader_has_committed_is_learnt_after_the_cut_and_not_with_it() {
     let steps = follower().on_answer(from(10), &diverging(3, 8), own(0, 10, (3, 9))).unwrap();
     assert!(!steps.iter().any(|step| matches!(step, FollowerStep::LearnHighWatermark { .. })));
