@@ -109,6 +109,20 @@ fn contract(config: &DrawnConfig, drift_ppm: u64) -> Contract {
         coordinator_within_ns,
         clock_drift_ppm: drift_ppm,
         quiet_after_ns: config.liveness_ns * 3 / 4,
+        groups: (config.groups.count > 0).then(|| group_contract(config, broker("offsets.retention.minutes").map(str::to_owned))),
         ..default
+    }
+}
+
+/// What is promised of the run's consumer groups.
+fn group_contract(config: &DrawnConfig, retention_minutes: Option<String>) -> GroupContract {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let groups = &config.groups;
+    GroupContract {
+        session_timeout_ns: groups.session_timeout_ns,
+        // A member has as long to join again as it may take between two polls.
+        rebalance_timeout_ns: groups.max_poll_interval_ns,
+        offsets_retention_ns: retention_minutes.and_then(|text| text.parse().ok()).map(|minutes: u64| minutes * MINUTE_NS),
+        delivery: groups.delivery,
     }
 }

@@ -13,6 +13,7 @@ use super::{
     state::State,
 };
 use sillon_broker::{
+    group::facts::GroupFact,
     observe::{EpochStart, Observation, ProducerSummary},
     types::{TopicId, TopicPartition},
 };
@@ -52,6 +53,7 @@ impl State {
                     &Opening { topic_id: *topic_id, opened, epochs, producers },
                 );
             }
+            Observation::Group { partition, fact, .. } => self.on_group(now_ns, node, partition, fact),
             Observation::TopicDeleted { topic, topic_id } => {
                 self.on_topic_deleted(now_ns, node, topic, *topic_id)
             }
@@ -81,6 +83,13 @@ impl State {
             | Observation::BecameController { .. }
             | Observation::ResignedController { .. } => self.on_broker(now_ns, node, observation),
         }
+    }
+
+    fn on_group(&mut self, now_ns: u64, node: u32, home: &TopicPartition, fact: &GroupFact) {
+        let lineage = self.partitions.get(home);
+        self.judge.at(now_ns, Some(node), lineage.map(|lineage| &lineage.log.name));
+        let promised = lineage.is_some_and(|lineage| !lineage.beyond_budget);
+        self.groups.on_fact(&mut self.judge, home, promised, fact);
     }
 
     fn on_partition(&mut self, now_ns: u64, node: u32, name: &TopicPartition, observation: &Observation<'_>) {

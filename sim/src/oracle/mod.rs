@@ -7,7 +7,7 @@
 //!   client events ─► history.rs ────────────────┤  (lineage.rs,    └─ disk.rs: the files, read by a parser of its own
 //!   starts, faults ► state.rs ──────────────────┘   ghost.rs)
 //! ```
-//! An ensemble of coordinators has a judge of its own: [`coordinator`].
+//! An ensemble of coordinators has a judge of its own: [`coordinator`]. What is judged of consumer groups is in [`groups`].
 //!
 //! Every event is first shown to the invariants that it concerns, against the ghost state as it was before, and then
 //! moves the ghost state. Each demand is counted: an invariant that was never evaluated in a campaign has proven
@@ -31,6 +31,7 @@ mod disk;
 mod events;
 mod facts;
 mod ghost;
+pub mod groups;
 mod history;
 mod i01_acknowledged_survives;
 mod i03_min_insync;
@@ -195,7 +196,9 @@ impl Oracle {
     /// Whether all that must come about after healing has.
     pub fn converged(&self) -> bool {
         let state = self.lock();
-        state.history.liveness.converged() && state.convergence.converged()
+        state.history.liveness.converged()
+            && state.convergence.converged()
+            && state.groups.converged(&state.partitions)
     }
 
     /// The run is over: the scans are done and the brokers have stopped in a controlled way.

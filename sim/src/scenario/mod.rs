@@ -15,6 +15,7 @@ mod cluster;
 mod draw;
 mod ensemble;
 mod error;
+mod groups;
 mod model;
 mod places;
 mod properties;

@@ -28,7 +28,7 @@ mod session;
 mod topics;
 mod value;
 
-pub use config::{AdminConfig, Compression, TopicPlan, WorkloadConfig};
+pub use config::{AdminConfig, Assignor, Compression, GroupsConfig, TopicPlan, WorkloadConfig};
 pub use scan::final_scan;
 
 use crate::{
