@@ -9,6 +9,7 @@
 //!        ├─ scenario, faults ── what to run, what goes wrong when
 //!        ├─ workload ────────── clients                oracle ── what must hold
 //!        └─ world, decisions
+//!   app ── tests of a user's own application: the same runs, with the user's program as the client
 //! ```
 
 #[cfg(not(madsim))]
@@ -18,6 +19,10 @@ compile_error!(
      it, and run cargo from inside the workspace."
 );
 
+pub use sillon_sim_macros::test;
+
+#[cfg(madsim)]
+pub mod app;
 #[cfg(madsim)]
 pub mod cli;
 #[cfg(madsim)]

@@ -59,6 +59,9 @@ fn properties(cluster: &Cluster, node: u32) -> String {
     for (name, value) in &cluster.config.broker_properties {
         set(name, value);
     }
+    let topics = &cluster.config.topics;
+    set("default.replication.factor", &topics.replication_factor.to_string());
+    set("min.insync.replicas", &topics.min_insync_replicas.to_string());
     set("broker.id", &node.to_string());
     set("listeners", &format!("PLAINTEXT://0.0.0.0:{PORT}"));
     set("advertised.listeners", &format!("PLAINTEXT://{}:{PORT}", cluster.machines.name(node)));

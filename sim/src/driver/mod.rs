@@ -6,6 +6,7 @@
 //!            cluster   servers: start, exit     brokers, members   what each is made of and tells (ear)
 //!            agenda    what happens when          act   carries out one step
 //!            clients   the workload             judges             who is told what
+//!            application   a user's own program in place of clients
 //!            roles     who leads, follows, is controller    core      what alone is healed, where not everything is
 //!            phases    safety ─► heal ─► liveness ─► final check
 //!      └─► RunOutcome (hash, counts, verdict; tape and events where asked for)
@@ -15,6 +16,7 @@
 
 mod act;
 mod agenda;
+mod application;
 mod brokers;
 mod clients;
 mod cluster;
@@ -29,6 +31,9 @@ mod phases;
 mod roles;
 mod session_trace;
 mod split;
+
+pub use application::Verdict;
+pub(crate) use application::{Program, Stage};
 
 use crate::{
     decisions::{Decisions, Divergence, Tape},
@@ -123,6 +128,13 @@ pub enum Failure {
         /// What it did.
         text: String,
     },
+    /// A user's program did not come to what it should.
+    Application {
+        /// When, in nanoseconds of simulated time.
+        at_ns: u64,
+        /// What it said.
+        text: String,
+    },
     /// The simulator itself broke: a panic outside every simulated process, or a standstill.
     Simulator {
         /// What it said.
@@ -138,6 +150,7 @@ impl Failure {
             Failure::Panic { .. } => "panic",
             Failure::Broker { .. } => "broker",
             Failure::Member { .. } => "member",
+            Failure::Application { .. } => "application",
             Failure::Simulator { .. } => "simulator",
         }
     }
@@ -153,6 +166,7 @@ impl fmt::Display for Failure {
             | Failure::Member { at_ns, machine, text } => {
                 write!(f, "{} at {:.6} s on {machine}: {text}", self.name(), at(*at_ns))
             }
+            Failure::Application { at_ns, text } => write!(f, "at {:.6} s: {text}", at(*at_ns)),
             Failure::Simulator { text } => write!(f, "simulator: {text}"),
         }
     }
@@ -197,8 +211,17 @@ pub struct RunOutcome {
 
 /// Runs a seed of a scenario, or a bundle's schedule.
 pub fn run(input: RunInput, watch: Watch) -> RunOutcome {
+    run_what(input, watch, None)
+}
+
+/// Runs a user's program in place of the scenario's clients.
+pub(crate) fn run_application(input: RunInput, watch: Watch, program: &Program) -> RunOutcome {
+    run_what(input, watch, Some(program.clone()))
+}
+
+fn run_what(input: RunInput, watch: Watch, program: Option<Program>) -> RunOutcome {
     let seed = input.seed;
-    let result = run_seeded(input.scheduler_seed, move || whole_run(input, watch));
+    let result = run_seeded(input.scheduler_seed, move || whole_run(input, watch, program));
     result.unwrap_or_else(|panic| RunOutcome {
         seed,
         hash: 0,
@@ -219,7 +242,7 @@ pub fn run(input: RunInput, watch: Watch) -> RunOutcome {
     })
 }
 
-async fn whole_run(input: RunInput, watch: Watch) -> RunOutcome {
+async fn whole_run(input: RunInput, watch: Watch, program: Option<Program>) -> RunOutcome {
     let cpu_before_ns = thread_cpu_ns();
     profile::begin();
     let decisions = Arc::new(match input.decisions {
@@ -231,7 +254,8 @@ async fn whole_run(input: RunInput, watch: Watch) -> RunOutcome {
     if let Watch::Show(sink) = watch {
         world.trace().set_sink(Some(sink));
     }
-    let finished = phases::run(&world, &input.config, &input.plan).await;
+    let application = program.as_ref().map(|program| (program, input.seed));
+    let finished = phases::run(&world, &input.config, &input.plan, application).await;
     let trace = world.trace();
     let cpu_ns = thread_cpu_ns() - cpu_before_ns;
     RunOutcome {

@@ -4,6 +4,7 @@ use super::{
     Failure,
     act::carry_out,
     agenda::{Agenda, Due, Entry},
+    application::Program,
     clients::{Clients, Unreadable},
     cluster::{Cluster, Exit},
     core, file_faults,
@@ -43,9 +44,13 @@ pub(super) struct Finished {
 }
 
 /// Runs all phases, or up to the first failure.
-pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Finished {
+pub(super) async fn run(
+    world: &Arc<World>,
+    config: &DrawnConfig,
+    plan: &[PlannedFault],
+    application: Option<(&Program, u64)>,
+) -> Finished {
     let cluster = Cluster::new(world, config, plan);
-    let clients = Clients::new(world, &cluster);
     let mut director = Director {
         world,
         cluster,
@@ -54,7 +59,13 @@ pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[Planne
         healing: Healing::Full,
         stopping: false,
     };
-    let failure = director.all_phases(&clients, plan).await.err();
+    let failure = match application {
+        None => {
+            let clients = Clients::new(world, &director.cluster);
+            director.all_phases(&clients, plan).await.err()
+        }
+        Some((program, seed)) => director.application(program, plan, seed).await.err(),
+    };
     if let Some(failure) = &failure {
         // Part of the trace, so that a replay compares it too.
         world.event_with_detail(NodeId::WORLD, "failure", &[], || failure.to_string());
@@ -62,18 +73,18 @@ pub(super) async fn run(world: &Arc<World>, config: &DrawnConfig, plan: &[Planne
     Finished { judges: director.cluster.judges.clone(), faults: director.faults, failure }
 }
 
-struct Director<'a> {
-    world: &'a Arc<World>,
-    cluster: Arc<Cluster>,
-    agenda: Agenda,
+pub(super) struct Director<'a> {
+    pub world: &'a Arc<World>,
+    pub cluster: Arc<Cluster>,
+    pub agenda: Agenda,
     faults: BTreeMap<FaultKind, u64>,
     /// What is whole since the faults are over.
-    healing: Healing,
+    pub healing: Healing,
     /// All faults are over, and servers have been asked to stop for good.
     stopping: bool,
 }
 
-type Passed<T = ()> = Result<T, Failure>;
+pub(super) type Passed<T = ()> = Result<T, Failure>;
 
 impl Director<'_> {
     async fn all_phases(&mut self, clients: &Clients, plan: &[PlannedFault]) -> Passed {
@@ -138,7 +149,7 @@ impl Director<'_> {
     }
 
     /// What was left broken is killed; the rest stops as it should, the brokers first: they still need the ensemble.
-    async fn stop_servers(&mut self) -> Passed {
+    pub async fn stop_servers(&mut self) -> Passed {
         self.stopping = true;
         let machines = self.cluster.machines;
         for node in (0..machines.count()).filter(|node| !self.healing.holds(*node)) {
@@ -201,14 +212,14 @@ impl Director<'_> {
     }
 
     /// A mark in the trace.
-    fn enter(&self, phase: &'static str) {
+    pub fn enter(&self, phase: &'static str) {
         self.world.event_with_detail(NodeId::WORLD, "phase", &[("length", phase.len() as u64)], || {
             phase.to_string()
         });
     }
 
     /// Lets the run go on until `end_ns`, or until `done`; carries out what is due meanwhile.
-    async fn until(&mut self, end_ns: u64, mut done: impl FnMut(&Judges) -> bool) -> Passed {
+    pub async fn until(&mut self, end_ns: u64, mut done: impl FnMut(&Judges) -> bool) -> Passed {
         let news = self.cluster.news.clone();
         loop {
             self.cluster.judges.look();
@@ -253,7 +264,7 @@ impl Director<'_> {
     }
 
     /// Looks whether anything has failed, and has failed servers started again.
-    fn look(&mut self) -> Passed {
+    pub fn look(&mut self) -> Passed {
         file_faults::tell(self.world, &self.cluster.judges);
         for exit in self.cluster.take_exits() {
             self.exited(exit)?;
