@@ -4,6 +4,7 @@
 //! nobody hears is not even built.
 
 use crate::{
+    group::facts::GroupFact,
     metadata::MetadataPosition,
     types::{
         BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch, ProducerId, TopicId,
@@ -335,6 +336,15 @@ pub enum Observation<'a> {
         high_watermark: Offset,
         /// Log start offset told along with them.
         log_start: Offset,
+    },
+    /// Something has happened to a group that this broker coordinates.
+    Group {
+        /// The partition of the offsets topic in which the group lives.
+        partition: &'a TopicPartition,
+        /// The epoch in which this broker leads it.
+        leader_epoch: LeaderEpoch,
+        /// What.
+        fact: &'a GroupFact,
     },
     /// The topic's partitions are gone.
     TopicDeleted {

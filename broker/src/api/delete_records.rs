@@ -3,6 +3,7 @@
 use crate::{
     broker::{Broker, Topics},
     log::LogError,
+    metadata::names,
     partition::Partition,
     server::dispatch::Client,
     types::Offset,
@@ -58,6 +59,9 @@ pub(crate) async fn handle(
 
 /// Removes the records here.
 async fn delete(topics: &Topics, topic: &str, wanted: &DeleteRecordsPartition) -> Deleted {
+    if names::is_internal(topic) {
+        return Err(ErrorCode::INVALID_TOPIC_EXCEPTION);
+    }
     let topic = topics.by_name(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let partition = topic.partition(wanted.partition_index)?;
     if !partition.is_leader() {

@@ -8,6 +8,7 @@ use crate::{
     broker::{Broker, Topic},
     join::join_all,
     log::AppendError,
+    metadata::names,
     partition::{Appending, ProduceError},
     server::dispatch::Client,
     types::TopicId,
@@ -99,6 +100,10 @@ async fn append_topic(
     let named_id = TopicId(request.topic_id);
     let topic = if by_id { topics.by_id(named_id) } else { topics.by_name(&request.name) };
     let unknown = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
+    // The brokers' own topics hold what the brokers make of clients' requests, and nothing else.
+    let internal = topic.is_some_and(|topic| names::is_internal(&topic.name));
+    let internal = internal.then_some((ErrorCode::INVALID_TOPIC_EXCEPTION, None));
+    let refusal = refusal.or(internal.as_ref());
     let mut partitions = Vec::with_capacity(request.partition_data.len());
     for ProducePartition { index, records } in request.partition_data {
         let result = match (refusal, topic) {

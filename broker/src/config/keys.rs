@@ -1,6 +1,8 @@
 //! Every configuration key that this broker honours, as one table: name, type, default, range, meaning.
 //! Owns the table and the checking of a single value; never holds a configuration.
 
+use super::group::GROUP_KEYS;
+
 /// What values a key takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -49,7 +51,12 @@ const fn topic(
     Key { name, kind, default, documentation, broker_synonym, dynamic: true }
 }
 
-const fn broker(name: &'static str, kind: Kind, default: &'static str, documentation: &'static str) -> Key {
+pub(super) const fn broker(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    documentation: &'static str,
+) -> Key {
     Key { name, kind, default, documentation, broker_synonym: "", dynamic: false }
 }
 
@@ -517,7 +524,8 @@ pub fn topic_key(name: &str) -> Option<&'static Key> {
 
 /// Every key of a broker, those that give topics their defaults among them.
 pub fn broker_keys() -> impl Iterator<Item = &'static Key> {
-    BROKER_KEYS.iter().chain(TOPIC_KEYS.iter().filter(|key| !key.broker_synonym.is_empty()))
+    let own = BROKER_KEYS.iter().chain(GROUP_KEYS);
+    own.chain(TOPIC_KEYS.iter().filter(|key| !key.broker_synonym.is_empty()))
 }
 
 /// The key of a broker of that name, with the topic key whose default it gives, if it gives one.
@@ -531,14 +539,14 @@ mod tests {
 
     #[test]
     fn every_default_is_a_legal_value() {
-        for key in TOPIC_KEYS.iter().chain(BROKER_KEYS) {
+        for key in TOPIC_KEYS.iter().chain(BROKER_KEYS).chain(GROUP_KEYS) {
             assert_eq!(key.check(key.default), Ok(()), "{}", key.name);
         }
     }
 
     #[test]
     fn tables_are_sorted_and_names_are_unique() {
-        for keys in [TOPIC_KEYS, BROKER_KEYS] {
+        for keys in [TOPIC_KEYS, BROKER_KEYS, GROUP_KEYS] {
             assert!(keys.windows(2).all(|pair| pair[0].name < pair[1].name));
         }
     }

@@ -5,6 +5,7 @@
 //! hands in the text.
 
 pub mod cluster;
+pub mod group;
 pub mod keys;
 pub mod listener;
 pub mod properties;
@@ -12,6 +13,7 @@ pub mod topic;
 
 use crate::types::BrokerId;
 use cluster::{ClusterConfig, ReplicationConfig};
+use group::GroupConfig;
 use keys::Key;
 use listener::Listener;
 use properties::{Place, Property};
@@ -79,6 +81,8 @@ pub struct BrokerConfig {
     pub cluster: ClusterConfig,
     /// How replicas follow their leaders.
     pub replication: ReplicationConfig,
+    /// How groups are coordinated and offsets kept.
+    pub groups: GroupConfig,
     /// Every key that was set, with its value, under the name in the table of keys.
     set: BTreeMap<&'static str, String>,
 }
@@ -180,6 +184,7 @@ impl BrokerConfig {
                 .number("replica.high.watermark.checkpoint.interval.ms"),
             cluster: ClusterConfig::read(&values),
             replication: ReplicationConfig::read(&values),
+            groups: GroupConfig::read(&values),
             set: set.iter().map(|(name, (_, value))| (*name, value.clone())).collect(),
         })
     }

@@ -16,7 +16,7 @@ use crate::{
         keys::{self, Key, Kind},
         topic::{check_broker_value, check_topic_value},
     },
-    metadata::{MetadataDelta, TopicImage, image::ALL_BROKERS},
+    metadata::{MetadataDelta, TopicImage, image::ALL_BROKERS, names},
     types::BrokerId,
 };
 use sillon_protocol::ErrorCode;
@@ -124,6 +124,7 @@ impl Scope {
 /// # Errors
 /// INVALID_CONFIG.
 pub(super) fn check_new_topic_configs(
+    topic: &str,
     configs: &[(String, Option<String>)],
     replication_factor: usize,
 ) -> Result<Configs, ControllerError> {
@@ -133,7 +134,11 @@ pub(super) fn check_new_topic_configs(
             let text = format!("Null value not supported for topic configs: {name}");
             return refuse(ErrorCode::INVALID_CONFIG, text);
         };
-        Scope::Topic.check(name, value)?;
+        // The brokers' own topics are compacted, whether or not others may be.
+        let is_own_policy = names::is_internal(topic) && name == "cleanup.policy" && value == "compact";
+        if !is_own_policy {
+            Scope::Topic.check(name, value)?;
+        }
         checked.insert(name.clone(), value.clone());
     }
     check_min_insync_replicas(&checked, replication_factor)?;

@@ -1,6 +1,6 @@
 //! What a broker tells: into the trace and to the oracle, as long as its process lives. Owns the words of the trace.
 
-use super::{file_faults, judges::Judges};
+use super::{file_faults, group_ear, judges::Judges};
 use crate::{
     profile::{self, Part},
     world::{NodeId, World},
@@ -94,6 +94,7 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
         | Observation::ReplicaLags { .. }
         | Observation::IsrProposed { .. }
         | Observation::IsrConfirmed { .. } => trace_replication(world, node, observation),
+        Observation::Group { fact, .. } => group_ear::trace(world, node, fact),
         Observation::Registered { .. }
         | Observation::Unregistered { .. }
         | Observation::MetadataApplied { .. }
