@@ -2,6 +2,7 @@
 
 use super::{cluster::Cluster, disks::WorldDisks, ear::Ear};
 use crate::{
+    oracle::groups::GroupContract,
     oracle::{Contract, Oracle},
     scenario::{CLIENT_PORT, DrawnConfig},
     world::{Boot, NodeId, World, boot, now_ns},
@@ -112,7 +113,8 @@ fn contract(config: &DrawnConfig, drift_ppm: u64) -> Contract {
         coordinator_within_ns,
         clock_drift_ppm: drift_ppm,
         quiet_after_ns: config.liveness_ns * 3 / 4,
-        groups: (config.groups.count > 0).then(|| group_contract(config, broker("offsets.retention.minutes").map(str::to_owned))),
+        groups: (config.groups.count > 0)
+            .then(|| group_contract(config, broker("offsets.retention.minutes").map(str::to_owned))),
         ..default
     }
 }
@@ -125,7 +127,9 @@ fn group_contract(config: &DrawnConfig, retention_minutes: Option<String>) -> Gr
         session_timeout_ns: groups.session_timeout_ns,
         // A member has as long to join again as it may take between two polls.
         rebalance_timeout_ns: groups.max_poll_interval_ns,
-        offsets_retention_ns: retention_minutes.and_then(|text| text.parse().ok()).map(|minutes: u64| minutes * MINUTE_NS),
+        offsets_retention_ns: retention_minutes
+            .and_then(|text| text.parse().ok())
+            .map(|minutes: u64| minutes * MINUTE_NS),
         delivery: groups.delivery,
     }
 }

@@ -164,6 +164,18 @@ impl Judges {
         }
     }
 
+    /// Whether all consumer groups have processed what there is.
+    pub fn groups_caught_up(&self) -> bool {
+        self.brokers.as_ref().is_none_or(|oracle| oracle.groups_caught_up())
+    }
+
+    /// Consumer groups have had their time, and members still live.
+    pub fn judge_processing(&self) {
+        if let Some(oracle) = &self.brokers {
+            oracle.judge_processing();
+        }
+    }
+
     /// Looks whether a deadline since healing has passed.
     pub fn check_liveness(&self) {
         let _counted = profile::within(Part::Oracle);

@@ -138,6 +138,10 @@ impl Director<'_> {
         if let Err(unreadable) = clients.final_scan().unwrap_or_else(|| Err(clients.endless_scan())) {
             return Err(self.unreadable(unreadable));
         }
+        if config.groups.count > 0 {
+            self.until(now_ns() + CLIENT_LIMIT_NS, Judges::groups_caught_up).await?;
+            self.cluster.judges.judge_processing();
+        }
         clients.stop();
         self.until(now_ns() + CLIENT_LIMIT_NS, |_| clients.busy_client().is_none()).await?;
         if let Some(client) = clients.busy_client() {

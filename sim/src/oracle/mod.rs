@@ -198,7 +198,21 @@ impl Oracle {
         let state = self.lock();
         state.history.liveness.converged()
             && state.convergence.converged()
-            && state.groups.converged(&state.partitions)
+            && (state.contract.groups.is_none() || state.groups.converged(&state.partitions))
+    }
+
+    /// Whether all consumer groups have processed what there is. To be asked once nobody produces any more.
+    pub fn groups_caught_up(&self) -> bool {
+        let state = self.lock();
+        state.groups.caught_up(&state.partitions)
+    }
+
+    /// Consumer groups have had their time, and members still live.
+    pub fn judge_processing(&self) {
+        let now_ns = (self.clock)();
+        let state = &mut *self.lock();
+        state.judge.at(now_ns, None, None);
+        state.groups.judge_processing(&mut state.judge, &state.partitions);
     }
 
     /// The run is over: the scans are done and the brokers have stopped in a controlled way.

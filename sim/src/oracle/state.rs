@@ -223,15 +223,16 @@ impl State {
         self.judge.at(now_ns, None, None);
         let State { judge, history, contract, truth, nodes, partitions, convergence, groups, .. } = self;
         history.liveness.check(judge, contract);
-        groups.check_liveness(judge, partitions);
+        if contract.groups.is_some() {
+            groups.check_liveness(judge, partitions);
+        }
         convergence.check(judge, View { contract, truth, nodes, partitions });
     }
 
     pub fn finish(&mut self, now_ns: u64) {
         self.check_scans(now_ns);
-        let State { disks, judge, nodes, partitions, contract, convergence, groups, .. } = self;
+        let State { disks, judge, nodes, partitions, contract, convergence, .. } = self;
         judge.at(now_ns, None, None);
-        groups.finish(judge, partitions);
         convergence.finish(judge, contract);
         for partition in partitions.values().flat_map(|lineage| lineage.replicas.values()) {
             judge.at(now_ns, Some(partition.node), Some(&partition.name));

@@ -34,6 +34,11 @@ pub enum GroupEvent {
         /// The client's number.
         member: u32,
     },
+    /// The run is over: members go, and the group comes to no rest any more.
+    Closing {
+        /// The group.
+        group: String,
+    },
     /// Offsets are about to be committed.
     Committing {
         /// The group.

@@ -16,7 +16,10 @@ pub(super) fn on_removed(
         return;
     }
     let Some(retention_ns) = contract.offsets_retention_ns else {
-        return judge.violated(Invariant::I37, format!("{group}: the offset of {partition} has expired; none may in this run"));
+        return judge.violated(
+            Invariant::I37,
+            format!("{group}: the offset of {partition} has expired; none may in this run"),
+        );
     };
     let now_ns = judge.now_ns();
     let for_ns = known.empty_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
@@ -31,11 +34,15 @@ pub(super) fn on_removed(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{GroupContract, testing::{Told, member}};
+    use super::super::{
+        GroupContract,
+        testing::{Told, member},
+    };
     use crate::oracle::Invariant;
 
     fn expired_after_ms(ms: u64) -> Told {
-        let contract = GroupContract { offsets_retention_ns: Some(60_000_000_000), ..GroupContract::default() };
+        let contract =
+            GroupContract { offsets_retention_ns: Some(60_000_000_000), ..GroupContract::default() };
         let mut told = Told::with(contract);
         told.formed("g", 1, "range", &[member("a", &[], &[0])]);
         told.committed("g", "a", 1, 0, 5);

@@ -55,7 +55,8 @@ pub(super) fn on_committing(known: &mut Group, offsets: Vec<(TopicPartition, i64
 pub(super) fn on_confirmed(judge: &mut Judge, known: &Group, group: &str, offsets: &[(TopicPartition, i64)]) {
     for (partition, offset) in offsets {
         let committed = known.offsets.get(partition);
-        let was_told = committed.is_some_and(|committed| committed.told.iter().any(|(_, told)| told == offset));
+        let was_told =
+            committed.is_some_and(|committed| committed.told.iter().any(|(_, told)| told == offset));
         judge.demand(Invariant::I38, was_told, || {
             format!("{group}: {offset} of {partition} is confirmed, and no coordinator has committed it")
         });
@@ -112,17 +113,24 @@ pub(super) fn on_found(
 /// A coordinator has read all of its partition: what is known to be in there was found.
 pub(super) fn on_loaded(groups: &mut Groups, judge: &mut Judge, home: &TopicPartition, promised: bool) {
     let found = groups.loading.remove(home).unwrap_or_default();
-    let of_home: Vec<String> =
-        groups.homes.iter().filter(|(_, partition)| *partition == home).map(|(name, _)| name.clone()).collect();
+    let of_home: Vec<String> = groups
+        .homes
+        .iter()
+        .filter(|(_, partition)| *partition == home)
+        .map(|(name, _)| name.clone())
+        .collect();
     for name in of_home {
         let Some(known) = groups.groups.get_mut(&name) else { continue };
-        let is_missing = |partition: &TopicPartition| !found.offsets.contains(&(name.clone(), partition.clone()));
+        let is_missing =
+            |partition: &TopicPartition| !found.offsets.contains(&(name.clone(), partition.clone()));
         let told = known.offsets.iter().filter(|(_, committed)| committed.last().is_some());
         let missing: Vec<TopicPartition> =
             told.map(|(partition, _)| partition.clone()).filter(is_missing).collect();
         if promised {
             judge.demand(Invariant::I38, missing.is_empty(), || {
-                format!("{name}: offsets of {missing:?} were committed, the next coordinator does not find them")
+                format!(
+                    "{name}: offsets of {missing:?} were committed, the next coordinator does not find them"
+                )
             });
         } else {
             missing.iter().for_each(|partition| drop(known.offsets.remove(partition)));

@@ -20,7 +20,10 @@ pub(super) fn on_formed(judge: &mut Judge, group: &str, before: Option<&Generati
                 format!("{group}: generation {} gives {partition} to {id} and to {other:?}", now.number)
             });
             judge.demand(Invariant::I55, member.topics.contains(&*partition.topic), || {
-                format!("{group}: generation {} gives {partition} to {id}, which wants {:?}", now.number, member.topics)
+                format!(
+                    "{group}: generation {} gives {partition} to {id}, which wants {:?}",
+                    now.number, member.topics
+                )
             });
         }
     }
@@ -45,7 +48,10 @@ fn handed_over(judge: &mut Judge, group: &str, now: &Generation) {
             });
             judge.demand(Invariant::I58, holder.is_none(), || {
                 let holder = holder.map(|(id, _)| id);
-                format!("{group}: generation {} gives {partition} to {id} while {holder:?} has it", now.number)
+                format!(
+                    "{group}: generation {} gives {partition} to {id} while {holder:?} has it",
+                    now.number
+                )
             });
         }
     }

@@ -45,9 +45,10 @@ pub(super) fn on_committed(
     if generation < 0 {
         return;
     }
-    let is_current = known.current.as_ref().is_some_and(|current| {
-        current.number == generation && current.members.contains_key(member)
-    });
+    let is_current = known
+        .current
+        .as_ref()
+        .is_some_and(|current| current.number == generation && current.members.contains_key(member));
     judge.demand(Invariant::I56, is_current, || {
         let current = known.current.as_ref().map(|current| current.number);
         format!(

@@ -103,7 +103,9 @@ pub(super) fn at_end(groups: &Groups, judge: &mut Judge, partitions: &BTreeMap<T
     let missing = backlog(groups, partitions);
     judge.demand(Invariant::I78, missing.is_none(), || {
         let (group, partition, offset) = missing.expect("that is what does not hold");
-        format!("{group} has never processed {offset} of {partition}, and has committed past it or came to rest")
+        format!(
+            "{group} has never processed {offset} of {partition}, and has committed past it or came to rest"
+        )
     });
 }
 

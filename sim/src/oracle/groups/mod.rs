@@ -214,6 +214,7 @@ impl Groups {
             GroupEvent::Ended { group, member } => {
                 self.group(&group).alive.remove(&member);
             }
+            GroupEvent::Closing { .. } => self.stability.is_over = true,
             GroupEvent::Committing { group, offsets } => {
                 i38_offsets::on_committing(self.group(&group), offsets);
             }
@@ -241,14 +242,19 @@ impl Groups {
         i49_stability::check(self, judge, partitions);
     }
 
-    /// Whether all groups have come to rest.
+    /// Whether all groups have come to rest, and that was judged.
     pub fn converged(&self, partitions: &BTreeMap<TopicPartition, Lineage>) -> bool {
-        self.groups.values().all(|group| i49_stability::unrest(group, partitions).is_none())
-            && i78_processing::backlog(self, partitions).is_none()
+        let judged = self.stability.healed_ns.is_none() || self.stability.rested;
+        judged && self.groups.values().all(|group| i49_stability::unrest(group, partitions).is_none())
     }
 
-    /// The run is over.
-    pub fn finish(&self, judge: &mut Judge, partitions: &BTreeMap<TopicPartition, Lineage>) {
+    /// Whether all groups have processed what there is. To be asked once nobody produces any more.
+    pub fn caught_up(&self, partitions: &BTreeMap<TopicPartition, Lineage>) -> bool {
+        i78_processing::backlog(self, partitions).is_none()
+    }
+
+    /// Nobody produces any more, and members have had their time. To be told while they still live.
+    pub fn judge_processing(&self, judge: &mut Judge, partitions: &BTreeMap<TopicPartition, Lineage>) {
         i78_processing::at_end(self, judge, partitions);
     }
 }

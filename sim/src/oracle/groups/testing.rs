@@ -9,7 +9,8 @@ use sillon_broker::{
 };
 use sillon_protocol::{
     messages::{
-        ConsumerProtocolAssignment, ConsumerProtocolSubscription, ConsumerProtocolTopicPartitions, encode_versioned,
+        ConsumerProtocolAssignment, ConsumerProtocolSubscription, ConsumerProtocolTopicPartitions,
+        encode_versioned,
     },
     wire::Message,
 };
@@ -56,7 +57,8 @@ impl TestMember {
             generation_id: if self.owned.is_empty() { -1 } else { generation - 1 },
             ..ConsumerProtocolSubscription::default()
         };
-        let assignment = ConsumerProtocolAssignment { assigned_partitions: topics(&self.assigned), user_data: None };
+        let assignment =
+            ConsumerProtocolAssignment { assigned_partitions: topics(&self.assigned), user_data: None };
         MemberFact {
             member: self.id.as_str().into(),
             instance: None,
@@ -142,7 +144,10 @@ impl Told {
     }
 
     pub fn committing(&mut self, group: &str, number: i32, offset: i64) {
-        self.event(GroupEvent::Committing { group: group.into(), offsets: vec![(partition(number), offset)] });
+        self.event(GroupEvent::Committing {
+            group: group.into(),
+            offsets: vec![(partition(number), offset)],
+        });
     }
 
     pub fn confirmed(&mut self, group: &str, number: i32, offset: i64) {
