@@ -4,11 +4,12 @@
 use sillon_runtime::BoxFuture;
 use std::{
     future::poll_fn,
+    sync::Mutex,
     task::{Context, Poll},
 };
 
-/// What is under way.
-pub(crate) struct Flights<T>(Vec<BoxFuture<'static, T>>);
+/// What is under way. Each in a mutex that nobody locks: it makes the whole `Sync`, as its owners' futures have to be `Send`.
+pub(crate) struct Flights<T>(Vec<Mutex<BoxFuture<'static, T>>>);
 
 impl<T> Default for Flights<T> {
     fn default() -> Flights<T> {
@@ -19,7 +20,7 @@ impl<T> Default for Flights<T> {
 impl<T> Flights<T> {
     /// Begins something. It makes progress only while somebody asks for the next that is done.
     pub(crate) fn push(&mut self, future: impl Future<Output = T> + Send + 'static) {
-        self.0.push(Box::pin(future));
+        self.0.push(Mutex::new(Box::pin(future)));
     }
 
     /// The next thing that is done. Never, while nothing is under way.
@@ -38,7 +39,8 @@ impl<T> Flights<T> {
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<T> {
         for index in 0..self.0.len() {
-            if let Poll::Ready(output) = self.0[index].as_mut().poll(context) {
+            let flight = self.0[index].get_mut().expect("nothing panics while it is polled and goes on");
+            if let Poll::Ready(output) = flight.as_mut().poll(context) {
                 drop(self.0.remove(index));
                 return Poll::Ready(output);
             }

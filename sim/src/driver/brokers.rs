@@ -1,9 +1,9 @@
 //! A broker of a run: its configuration, its program, and what its oracle is told that it promises.
 
-use super::{cluster::Cluster, disks::WorldDisks, ear::Ear};
+use super::{cluster::Cluster, disks::WorldDisks, ear::Ear, members};
 use crate::{
-    oracle::groups::GroupContract,
-    oracle::{Contract, Oracle},
+    faults::{Fault, PlannedFault},
+    oracle::{Contract, Oracle, groups::GroupContract},
     scenario::{CLIENT_PORT, DrawnConfig},
     world::{Boot, NodeId, World, boot, now_ns},
 };
@@ -17,8 +17,13 @@ const LOG_DIRECTORY: &str = "/data";
 pub(super) const PORT: u16 = 9092;
 
 /// The judge of the brokers of a configuration.
-pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig, drift_ppm: u64) -> Arc<Oracle> {
-    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config, drift_ppm))
+pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Arc<Oracle> {
+    let jumps = plan.iter().any(|planned| matches!(planned.fault, Fault::ClockJump(_)));
+    let mut contract = contract(config, members::drift_ppm(config, plan));
+    if let Some(groups) = &mut contract.groups {
+        groups.wall_clocks_differ = jumps || config.clocks.iter().any(|clock| clock.wall_offset_ns != 0);
+    }
+    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract)
 }
 
 /// What runs on a broker's machine.
@@ -130,6 +135,7 @@ fn group_contract(config: &DrawnConfig, retention_minutes: Option<String>) -> Gr
         offsets_retention_ns: retention_minutes
             .and_then(|text| text.parse().ok())
             .map(|minutes: u64| minutes * MINUTE_NS),
+        wall_clocks_differ: false,
         delivery: groups.delivery,
     }
 }

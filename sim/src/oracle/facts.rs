@@ -57,8 +57,6 @@ impl State {
             Observation::TopicDeleted { topic, topic_id } => {
                 self.on_topic_deleted(now_ns, node, topic, *topic_id)
             }
-            // No invariant of logs and replicas speaks of groups: the trace has them.
-            Observation::Group { .. } => {}
             Observation::Appended { partition, .. }
             | Observation::Truncated { partition, .. }
             | Observation::Flushed { partition, .. }

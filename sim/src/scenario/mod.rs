@@ -122,6 +122,11 @@ impl Scenario {
         self.file.brokers() > 1
     }
 
+    /// Whether it has consumer groups.
+    pub fn has_groups(&self) -> bool {
+        self.file.groups.count.get_ref().0 > 0
+    }
+
     /// Whether it has a coordinator ensemble.
     pub fn has_ensemble(&self) -> bool {
         self.file.ensemble.is_some()

@@ -12,7 +12,8 @@ use crate::{
 };
 use sillon_broker::types::TopicPartition;
 use sillon_client::{
-    cluster::{Address, NetworkConfig},
+    admin::Address,
+    cluster::NetworkConfig,
     consumer::{
         Consumer, ConsumerConfig, ConsumerRecord, OffsetReset, RebalanceListener, TopicPartition as Name,
         assignor::{

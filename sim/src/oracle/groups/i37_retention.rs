@@ -21,6 +21,10 @@ pub(super) fn on_removed(
             format!("{group}: the offset of {partition} has expired; none may in this run"),
         );
     };
+    // Time that passed under another coordinator is known by its wall clock alone.
+    if contract.wall_clocks_differ && known.found_since_empty {
+        return;
+    }
     let now_ns = judge.now_ns();
     let for_ns = known.empty_since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
     judge.demand(Invariant::I37, for_ns >= retention_ns, || {

@@ -49,7 +49,9 @@ pub(super) fn on_committed(
         .current
         .as_ref()
         .is_some_and(|current| current.number == generation && current.members.contains_key(member));
-    judge.demand(Invariant::I56, is_current, || {
+    // One that has ended before its assignment came was nevertheless the members' newest.
+    let is_newest = generation > known.highest && generation == known.ended;
+    judge.demand(Invariant::I56, is_current || is_newest, || {
         let current = known.current.as_ref().map(|current| current.number);
         format!(
             "{group}: {member} of generation {generation} commits {partition}; the group is in {current:?}, the highest was {}",

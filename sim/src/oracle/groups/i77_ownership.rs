@@ -21,9 +21,10 @@ pub(super) fn on_committed(
     if generation < 0 {
         return;
     }
-    let now = Owner { member: member.to_owned(), generation };
+    let name = known.current.as_ref().map_or(member, |current| current.name(member)).to_owned();
+    let now = Owner { member: name.clone(), generation };
     let Some(before) = known.owners.insert(partition.clone(), now) else { return };
-    let holds = if before.member == member {
+    let holds = if before.member == name {
         generation >= before.generation
     } else {
         // The one before may still commit in the generation in which it gives the partition back.
@@ -31,7 +32,7 @@ pub(super) fn on_committed(
     };
     judge.demand(Invariant::I77, holds, || {
         format!(
-            "{group}: {partition} was committed by {} in generation {}, and then by {member} in {generation}",
+            "{group}: {partition} was committed by {} in generation {}, and then by {name} in {generation}",
             before.member, before.generation
         )
     });

@@ -42,6 +42,8 @@ pub struct GroupContract {
     pub rebalance_timeout_ns: u64,
     /// How long offsets of an empty group stay, in nanoseconds; none where nothing expires in a run.
     pub offsets_retention_ns: Option<u64>,
+    /// Brokers' wall clocks do not agree.
+    pub wall_clocks_differ: bool,
     /// How members of a group process and commit.
     pub delivery: Delivery,
 }
@@ -52,6 +54,7 @@ impl Default for GroupContract {
             session_timeout_ns: 45_000_000_000,
             rebalance_timeout_ns: 300_000_000_000,
             offsets_retention_ns: None,
+            wall_clocks_differ: false,
             delivery: Delivery::AtLeastOnce,
         }
     }
@@ -76,6 +79,22 @@ struct Generation {
     members: BTreeMap<String, Member>,
 }
 
+impl Generation {
+    /// A static member has come back under another id: it is the same member (KIP-345).
+    fn replace(&mut self, instance: &str, id: &str) {
+        let known = self.members.iter().find(|(_, member)| member.instance.as_deref() == Some(instance));
+        let Some(before) = known.map(|(before, _)| before.clone()) else { return };
+        if let Some(member) = self.members.remove(&before) {
+            self.members.insert(id.to_owned(), member);
+        }
+    }
+
+    /// What a member is called over several lives: the name that the user gave it, else its id.
+    fn name<'a>(&'a self, id: &'a str) -> &'a str {
+        self.members.get(id).and_then(|member| member.instance.as_deref()).unwrap_or(id)
+    }
+}
+
 /// What is known of one group.
 #[derive(Debug, Default)]
 struct Group {
@@ -85,6 +104,10 @@ struct Group {
     current: Option<Generation>,
     /// Since when it has had no members, on the one true clock.
     empty_since_ns: Option<u64>,
+    /// Another coordinator has found it so since.
+    found_since_empty: bool,
+    /// The last generation whose end was told. It need not have formed: one whose assignment never came ends as well.
+    ended: i32,
     /// A rebalance is under way since.
     rebalancing_since_ns: Option<u64>,
     offsets: BTreeMap<TopicPartition, i38_offsets::Committed>,
@@ -143,15 +166,23 @@ impl Groups {
                 known.highest = *generation;
                 known.current = None;
                 known.empty_since_ns.get_or_insert(now_ns);
+                known.found_since_empty = true;
                 known.rebalancing_since_ns = None;
             }
             GroupFact::OffsetFound { group, partition, offset } => {
                 i38_offsets::on_found(self, judge, home, (group, partition, *offset), promised);
             }
-            GroupFact::MemberJoined { .. } | GroupFact::MemberGone { .. } => {}
-            GroupFact::Rebalancing { group, .. } => {
+            GroupFact::MemberJoined { group, member, instance } => {
+                if let (Some(current), Some(name)) = (&mut self.group(group).current, instance) {
+                    current.replace(name, member);
+                }
+            }
+            GroupFact::MemberGone { .. } => {}
+            GroupFact::Rebalancing { group, generation } => {
                 let now_ns = judge.now_ns();
-                self.group(group).rebalancing_since_ns.get_or_insert(now_ns);
+                let known = self.group(group);
+                known.ended = *generation;
+                known.rebalancing_since_ns.get_or_insert(now_ns);
                 i49_stability::on_rebalancing(self, judge, group);
             }
             GroupFact::GenerationFormed { group, generation } => self.on_formed(judge, group, generation),
@@ -162,6 +193,7 @@ impl Groups {
                 known.highest = known.highest.max(*generation);
                 known.current = None;
                 known.empty_since_ns = Some(now_ns);
+                known.found_since_empty = false;
                 known.rebalancing_since_ns = None;
             }
             GroupFact::OffsetCommitted { .. } => self.on_committed(judge, fact),
