@@ -28,7 +28,10 @@ pub(crate) async fn handle(
     version: i16,
     request: FindCoordinatorRequest,
 ) -> FindCoordinatorResponse {
-    if request.key_type == GROUP && broker.image().topic(OFFSETS_TOPIC).is_none() {
+    // Before the first metadata nobody knows whether the topic is there, or how many brokers could hold it.
+    let image = broker.image();
+    let is_missing = image.topic(OFFSETS_TOPIC).is_none() && !image.brokers.is_empty();
+    if request.key_type == GROUP && is_missing {
         create_offsets_topic(broker).await;
     }
     let view = View::of(broker, client);

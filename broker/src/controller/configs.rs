@@ -14,9 +14,9 @@ use super::{
 use crate::{
     config::{
         keys::{self, Key, Kind},
-        topic::{check_broker_value, check_topic_value},
+        topic::{check_broker_value, check_topic_value, is_policy_of_own_topic},
     },
-    metadata::{MetadataDelta, TopicImage, image::ALL_BROKERS, names},
+    metadata::{MetadataDelta, TopicImage, image::ALL_BROKERS},
     types::BrokerId,
 };
 use sillon_protocol::ErrorCode;
@@ -134,9 +134,7 @@ pub(super) fn check_new_topic_configs(
             let text = format!("Null value not supported for topic configs: {name}");
             return refuse(ErrorCode::INVALID_CONFIG, text);
         };
-        // The brokers' own topics are compacted, whether or not others may be.
-        let is_own_policy = names::is_internal(topic) && name == "cleanup.policy" && value == "compact";
-        if !is_own_policy {
+        if !is_policy_of_own_topic(topic, name, value) {
             Scope::Topic.check(name, value)?;
         }
         checked.insert(name.clone(), value.clone());

@@ -27,8 +27,9 @@ impl Group {
             GroupState::Dead => return Err(ErrorCode::GROUP_ID_NOT_FOUND),
             _ => return Err(ErrorCode::NON_EMPTY_GROUP),
         }
-        let offsets =
-            self.offsets.committed.keys().map(|partition| records::offset_removed(&self.id, partition));
+        // What is on its way now is in the log before this is.
+        let partitions = self.offsets.partitions();
+        let offsets = partitions.iter().map(|partition| records::offset_removed(&self.id, partition));
         let all = offsets.chain([records::group_removed(&self.id)]).collect();
         self.state = GroupState::Dead;
         desk.write(all, Then::RemoveGroup { group: self.id.clone(), token, reason });
@@ -114,8 +115,7 @@ impl Group {
         if self.state == GroupState::Dead {
             return;
         }
-        let partitions: Vec<TopicPartition> =
-            self.offsets.of_topic(topic).map(|(partition, _)| partition.clone()).collect();
+        let partitions = self.offsets.of_topic(topic);
         if !partitions.is_empty() {
             self.remove_offsets(desk, partitions, None, OffsetGone::TopicDeleted);
         }

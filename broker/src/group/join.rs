@@ -13,7 +13,7 @@ use super::{
 use bytes::Bytes;
 use sillon_protocol::{
     ErrorCode,
-    messages::{JoinGroupResponse, JoinGroupResponseMember},
+    messages::{JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember},
 };
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ impl Group {
         if self.state == GroupState::Dead {
             return Err(ErrorCode::COORDINATOR_NOT_AVAILABLE);
         }
-        if !self.has_room(&request.member_id, desk.settings.max_size) {
+        if !self.has_room(request, desk.settings.max_size) {
             self.remove_pending(desk, &request.member_id, now);
             return Err(ErrorCode::GROUP_MAX_SIZE_REACHED);
         }
@@ -42,7 +42,13 @@ impl Group {
         self.join_again(desk, call, now)
     }
 
-    fn has_room(&self, member: &str, max_size: usize) -> bool {
+    fn has_room(&self, request: &JoinGroupRequest, max_size: usize) -> bool {
+        let member = request.member_id.as_str();
+        let instance = request.group_instance_id.as_deref();
+        if member.is_empty() && instance.is_some_and(|instance| self.instances.contains_key(instance)) {
+            // It takes the place of the one before.
+            return true;
+        }
         match self.state {
             GroupState::Empty | GroupState::Dead => true,
             GroupState::PreparingRebalance => {

@@ -47,6 +47,7 @@ pub use desk::Output;
 pub use load::Loader;
 pub use offsets::CommittedOffset;
 pub use records::GroupRecord;
+pub(crate) use records::sample_records;
 pub use service::Groups;
 pub use shard::Shard;
 pub(crate) use topic::creation_of_offsets_topic;

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::types::TopicPartition;
 use sillon_protocol::{ErrorCode, messages::OffsetCommitRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A committed offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,10 +51,23 @@ impl Offsets {
         !self.under_way.is_empty()
     }
 
-    /// The committed offsets in a topic.
-    pub(super) fn of_topic(&self, topic: &str) -> impl Iterator<Item = (&TopicPartition, &CommittedOffset)> {
-        let first = TopicPartition::new(topic, i32::MIN);
-        self.committed.range(first.clone()..).take_while(move |(partition, _)| partition.topic == first.topic)
+    /// Every partition that has an offset, or is about to have one: what a removal must be written for.
+    pub(super) fn partitions(&self) -> BTreeSet<TopicPartition> {
+        self.committed.keys().chain(self.under_way.keys()).cloned().collect()
+    }
+
+    /// Those of a topic.
+    pub(super) fn of_topic(&self, topic: &str) -> Vec<TopicPartition> {
+        fn within<T>(
+            map: &BTreeMap<TopicPartition, T>,
+            first: TopicPartition,
+        ) -> impl Iterator<Item = &TopicPartition> {
+            let topic = first.topic.clone();
+            map.range(first..).map(|(partition, _)| partition).take_while(move |next| next.topic == topic)
+        }
+        let first = || TopicPartition::new(topic, i32::MIN);
+        let all = within(&self.committed, first()).chain(within(&self.under_way, first()));
+        all.cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     pub(super) fn set_out(&mut self, partition: &TopicPartition) {

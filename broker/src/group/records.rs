@@ -28,6 +28,35 @@ pub struct GroupRecord {
     pub value: Option<Bytes>,
 }
 
+/// Records as bytes for fuzzing: how long the key is, the key, the value.
+pub(crate) fn sample_records() -> Vec<Vec<u8>> {
+    let text = |text: &str| text.to_owned();
+    let member = MemberMetadata {
+        member_id: text("m"),
+        group_instance_id: Some(text("i")),
+        subscription: Bytes::from_static(&[0, 1, 0, 0, 0, 1, 0, 1, b't', 255, 255, 255, 255, 0, 0, 0, 0]),
+        ..MemberMetadata::default()
+    };
+    let group = GroupMetadataValue {
+        protocol_type: text("consumer"),
+        protocol: Some(text("range")),
+        leader: Some(text("m")),
+        members: vec![member],
+        ..GroupMetadataValue::default()
+    };
+    let offset = OffsetCommitValue { metadata: text("m"), ..OffsetCommitValue::default() };
+    let keys = [
+        GroupMetadataKey { group: text("g") }.to_record(),
+        OffsetCommitKey { group: text("g"), topic: text("t"), partition: 0 }.to_record(),
+    ];
+    let values = [encode_versioned(&group, GROUP_VERSION), encode_versioned(&offset, OFFSET_VERSION)];
+    let sample = |(key, value): (Result<Bytes, _>, Result<Bytes, _>)| {
+        let (key, value): (Bytes, Bytes) = (key.ok()?, value.ok()?);
+        Some([&[u8::try_from(key.len()).ok()?], &key[..], &value].concat())
+    };
+    keys.into_iter().zip(values).filter_map(sample).collect()
+}
+
 /// A generation of a group, with these assignments (members without one get nothing).
 pub(super) fn generation(
     group: &Group,

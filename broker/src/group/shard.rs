@@ -157,16 +157,15 @@ impl Shard {
         self.settle(&request.group_id, now);
     }
 
-    /// A committed offset of a group.
+    /// A committed offset of a group. One that is to be removed is there until that is committed.
     pub fn committed(&self, group: &str, topic: &Arc<str>, partition: i32) -> Option<&CommittedOffset> {
-        let group = self.groups.get(group).filter(|group| group.state != GroupState::Dead)?;
+        let group = self.groups.get(group)?;
         group.offsets.committed.get(&TopicPartition { topic: topic.clone(), partition })
     }
 
     /// All committed offsets of a group, in the order of their partitions.
     pub fn all_committed(&self, group: &str) -> impl Iterator<Item = (&TopicPartition, &CommittedOffset)> {
-        let group = self.groups.get(group).filter(|group| group.state != GroupState::Dead);
-        group.into_iter().flat_map(|group| &group.offsets.committed)
+        self.groups.get(group).into_iter().flat_map(|group| &group.offsets.committed)
     }
 
     /// OffsetDelete: what each partition is told, where the token's answer is no error.

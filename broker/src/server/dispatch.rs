@@ -81,6 +81,9 @@ pub(crate) async fn handle(
         let frame = elsewhere.then(|| frame.clone());
         return control(broker, client, &header, body, frame).await;
     }
+    if is_for_groups(header.api_key) {
+        return serve_groups(broker, client, &header, body).await;
+    }
     serve(broker, client, &header, body).await
 }
 
@@ -92,9 +95,6 @@ async fn serve(
     mut body: Decoder<'_>,
 ) -> Result<Outcome, RequestError> {
     let version = header.api_version;
-    if is_for_groups(header.api_key) {
-        return serve_groups(broker, client, header, body).await;
-    }
     // One line per request kind: decode, handle, encode.
     macro_rules! serve {
         ($module:ident, $request:ident) => {{

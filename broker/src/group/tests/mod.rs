@@ -261,9 +261,12 @@ impl Scene {
         let members = members.iter().map(identity).collect();
         let request =
             LeaveGroupRequest { group_id: GROUP.to_owned(), members, ..LeaveGroupRequest::default() };
-        let left = self.shard.leave(&request, self.now).expect("the group is not about to be gone");
+        let left = self.shard.leave(&request, self.now);
         self.collect();
-        left.into_iter().map(|member| member.error_code.into()).collect()
+        match left {
+            Ok(left) => left.into_iter().map(|member| member.error_code.into()).collect(),
+            Err(code) => vec![code],
+        }
     }
 
     /// Commits an offset of partition `t-0`.

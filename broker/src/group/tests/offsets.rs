@@ -176,6 +176,28 @@ fn a_topic_that_is_deleted_takes_its_offsets_along() {
 }
 
 #[test]
+fn what_is_on_its_way_when_all_is_deleted_does_not_come_back() {
+    let delete_group = |scene: &mut Scene| {
+        let token = scene.token();
+        scene.shard.delete(GROUP, token, scene.now);
+    };
+    let delete_topic = |scene: &mut Scene| scene.shard.on_topic_deleted("t", scene.now);
+    for delete in [delete_group as fn(&mut Scene), delete_topic] {
+        let mut scene = Scene::new();
+        scene.commit("", -1, 5);
+        scene.commits_at_once = false;
+        scene.commit("", -1, 6);
+        delete(&mut scene);
+        scene.collect();
+        assert_eq!(scene.offset("t"), Some(5), "the removal is not committed yet");
+        scene.commit_all();
+        assert_eq!(scene.offset("t"), None);
+        scene.fail_over();
+        assert_eq!(scene.offset("t"), None);
+    }
+}
+
+#[test]
 fn a_group_is_deleted_when_it_has_no_members() {
     let mut scene = Scene::new();
     let (ids, generation) = scene.stable(1);

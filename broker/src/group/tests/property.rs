@@ -16,6 +16,8 @@ enum Event {
     CommitOne,
     RefuseOne,
     FailOver,
+    DeleteGroup,
+    DeleteTopic,
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
@@ -33,6 +35,8 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         6 => Just(Event::CommitOne),
         1 => Just(Event::RefuseOne),
         1 => Just(Event::FailOver),
+        1 => Just(Event::DeleteGroup),
+        1 => Just(Event::DeleteTopic),
     ];
     prop::collection::vec(event, 1..120)
 }
@@ -77,8 +81,13 @@ impl Clients {
                 Some(other) => panic!("{other:?}"),
             }
         }
-        assert!(newest.is_none() || scene.offset("t") == newest, "what is acknowledged shows");
+        let is_removed = scene.facts.iter().any(|fact| matches!(fact, GroupFact::OffsetRemoved { .. }));
+        let shows = newest.is_none() || is_removed || scene.offset("t") == newest;
+        assert!(shows, "what is acknowledged shows");
         for fact in std::mem::take(&mut scene.facts) {
+            if matches!(fact, GroupFact::GroupRemoved { .. }) {
+                self.formed = 0;
+            }
             if let GroupFact::GenerationFormed { generation, .. } = &fact {
                 assert!(generation.generation > self.formed, "I57: generations rise");
                 self.formed = generation.generation;
@@ -142,6 +151,15 @@ fn step(scene: &mut Scene, clients: &mut Clients, event: Event) {
             clients.commits.clear();
         }
         Event::CommitOne => {}
+        Event::DeleteGroup => {
+            let token = scene.token();
+            scene.shard.delete(GROUP, token, scene.now);
+            scene.collect();
+        }
+        Event::DeleteTopic => {
+            scene.shard.on_topic_deleted("t", scene.now);
+            scene.collect();
+        }
     }
     clients.learn(scene);
 }

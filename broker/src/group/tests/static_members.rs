@@ -83,6 +83,16 @@ fn two_that_join_under_one_name_are_one() {
 }
 
 #[test]
+fn one_that_comes_back_to_a_full_group_has_its_place() {
+    let mut scene = Scene::with("group.initial.rebalance.delay.ms=0\ngroup.max.size=2");
+    let (_, _, generation) = group(&mut scene);
+    let token = scene.join(&instance("two"));
+    assert_eq!(scene.join_code(token), ErrorCode::GROUP_MAX_SIZE_REACHED);
+    let token = scene.join(&instance("one"));
+    assert_eq!(scene.joined(token).unwrap().generation_id, generation);
+}
+
+#[test]
 fn where_the_new_id_cannot_be_written_the_old_one_holds() {
     let mut scene = Scene::new();
     let (old, _, generation) = group(&mut scene);
