@@ -182,3 +182,48 @@ fn a_position_that_the_log_does_not_hold_is_told_or_reset() {
         broker.stop().await.expect("stopped");
     });
 }
+
+#[test]
+fn a_restart_of_the_broker_loses_and_repeats_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    scenario(async |runtime| {
+        let mut broker = start(&runtime, directory.path(), "").await;
+        let port = broker.addresses()[0].port();
+        let connection = connect(&runtime, &broker).await;
+        assert_eq!(create_topic(&connection, "orders", 1, &[]).await, 0);
+        drop(connection);
+        let network = network(&broker);
+        let config = ProducerConfig { batch_size: 256, ..ProducerConfig::new(network.clone()) };
+        let producer = Producer::new(&runtime, config).expect("legal");
+        let config =
+            ConsumerConfig { auto_offset_reset: OffsetReset::Earliest, ..ConsumerConfig::new(network) };
+        let mut consumer = Consumer::new(&runtime, config).expect("legal");
+        consumer.assign([TopicPartition::new("orders", 0)]).expect("not subscribed");
+        let (mut deliveries, mut records) = (Vec::new(), Vec::new());
+        for round in 0..4 {
+            for value in round * 500..round * 500 + 500 {
+                let value = value.to_string();
+                deliveries.push(
+                    producer.send(&ProducerRecord::new("orders", &value)).await.expect("there is room"),
+                );
+            }
+            records.extend(consumer.poll(Duration::from_millis(20)).await.expect("nothing goes wrong"));
+            // Some of the batches are on their way now.
+            broker.stop().await.expect("stopped");
+            let same_port = format!("listeners=PLAINTEXT://127.0.0.1:{port}");
+            broker = start(&runtime, directory.path(), &same_port).await;
+        }
+        for (offset, delivery) in (0..).zip(deliveries) {
+            let written = delivery.await.expect("written in the end");
+            assert!(written.offset.is_none_or(|told| told == offset), "{written:?}, not at {offset}");
+        }
+        let missing = 2000 - records.len();
+        records.extend(read(&mut consumer, missing).await);
+        assert!(
+            values(&records)
+                .into_iter()
+                .eq((0..2000).map(|value| value.to_string()).collect::<Vec<_>>().iter())
+        );
+        broker.stop().await.expect("stopped");
+    });
+}

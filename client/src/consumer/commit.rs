@@ -3,6 +3,7 @@
 use super::{Consumer, OffsetAndMetadata, TopicPartition, offsets::Offsets};
 use crate::{ClientError, cluster::millis};
 use sillon_protocol::ErrorCode;
+use sillon_runtime::Monotonic;
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -108,6 +109,7 @@ impl Consumer {
             return Ok(());
         }
         let deadline = self.runtime.now() + limit;
+        self.finish_commits(deadline).await;
         loop {
             let identity = self.group.as_ref().and_then(|group| group.membership().identity());
             if self.group.is_some() && identity.is_none() {
@@ -131,6 +133,16 @@ impl Consumer {
                 }
                 Err(_) => self.pause_briefly().await,
             }
+        }
+    }
+
+    /// Waits for commits that began before, lest they arrive after a later one.
+    async fn finish_commits(&mut self, deadline: Monotonic) {
+        while self.commits > 0 {
+            let left = deadline - self.runtime.now();
+            let runtime = self.runtime.clone();
+            let Ok(done) = runtime.timeout(left, self.flights.next()).await else { return };
+            self.on(done);
         }
     }
 

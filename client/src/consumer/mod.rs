@@ -74,6 +74,8 @@ pub struct Consumer {
     manual: bool,
     listener: Option<SharedListener>,
     next_auto_commit: Monotonic,
+    /// Commits that are under way: one that is waited for comes after them.
+    commits: usize,
 }
 
 impl std::fmt::Debug for Consumer {
@@ -123,6 +125,7 @@ impl Consumer {
             manual: false,
             listener: None,
             next_auto_commit,
+            commits: 0,
         })
     }
 
@@ -141,7 +144,7 @@ impl Consumer {
             });
         }
         let partitions: BTreeSet<TopicPartition> = partitions.into_iter().collect();
-        self.manual = true;
+        self.manual = !partitions.is_empty();
         self.cluster.set_topics(partitions.iter().map(|partition| &*partition.topic), false);
         self.positions.assign(&partitions);
         Ok(())

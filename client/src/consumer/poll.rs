@@ -72,7 +72,8 @@ impl Consumer {
         let deadline = self.runtime.now() + timeout;
         loop {
             let (version, due) = self.look_after_everything().await?;
-            self.collect().await;
+            let news = self.collect().await;
+            let before = self.buffered.len();
             let records = self.take()?;
             if !records.is_empty() {
                 // The next are on their way while these are processed.
@@ -84,18 +85,23 @@ impl Consumer {
             if now >= deadline {
                 return Ok(records);
             }
-            // What came may have had nothing to give, and made room for more.
-            self.send_fetches();
+            if news || self.buffered.len() < before {
+                // What came may have answered a question, or made room for more.
+                continue;
+            }
             let until = due.unwrap_or(deadline).min(deadline).min(now + LONGEST_SLEEP).max(now);
             self.wait(version, until).await;
         }
     }
 
-    /// Takes in all that is done, and lets the rest set out.
-    async fn collect(&mut self) {
+    /// Takes in all that is done, and lets the rest set out. True where something was.
+    async fn collect(&mut self) -> bool {
+        let mut news = false;
         while let Some(done) = self.flights.next_now().await {
             self.on(done);
+            news = true;
         }
+        news
     }
 
     /// One round without taking records, for whoever waits for something else.
@@ -229,6 +235,7 @@ impl Consumer {
     ) {
         let Some(coordinator) = self.coordinator.clone() else { return };
         let identity = self.group.as_ref().and_then(|group| group.membership().identity());
+        self.commits += 1;
         self.flights.push(async move {
             let result = coordinator.commit(identity.as_ref(), &offsets).await;
             Done::Commit { identity, result, automatic, callback }
@@ -329,6 +336,7 @@ impl Consumer {
                 }
             },
             Done::Commit { identity, result, automatic, callback } => {
+                self.commits -= 1;
                 self.committed(identity.as_ref(), &result, automatic);
                 if let Some(callback) = callback {
                     callback(result.map_err(|(_, error)| error));

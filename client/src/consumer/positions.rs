@@ -21,6 +21,7 @@ use sillon_protocol::{
 };
 use sillon_runtime::Monotonic;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use uuid::Uuid;
 
 /// Where to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +72,8 @@ enum Phase {
 #[derive(Clone, Debug)]
 struct Tracked {
     token: u64,
+    /// The topic that it was first seen in: another one of the same name holds other records.
+    topic_id: Uuid,
     phase: Phase,
     position: Option<Position>,
     paused: bool,
@@ -168,6 +171,7 @@ impl Positions {
                 let token = self.token();
                 let tracked = Tracked {
                     token,
+                    topic_id: Uuid::nil(),
                     phase: Phase::Committed,
                     position: None,
                     paused: false,
@@ -268,8 +272,28 @@ impl Positions {
         Some((end - tracked.position?.offset).max(0))
     }
 
+    /// Positions in a topic that was deleted and created anew mean nothing in the new one.
+    fn notice_new_topics(&mut self, metadata: &Metadata) {
+        let mut strangers = Vec::new();
+        for (partition, tracked) in &mut self.partitions {
+            let Some(id) = metadata.topic(&partition.topic).map(|topic| topic.id) else { continue };
+            if id.is_nil() || id == tracked.topic_id {
+                continue;
+            }
+            if !std::mem::replace(&mut tracked.topic_id, id).is_nil()
+                && let Some(position) = tracked.position
+            {
+                strangers.push((partition.clone(), position.offset));
+            }
+        }
+        for (partition, offset) in strangers {
+            self.reset_by_policy(&partition, Some(offset));
+        }
+    }
+
     /// What has to be asked now.
     pub(super) fn questions(&mut self, now: Monotonic, metadata: &Metadata) -> Questions {
+        self.notice_new_topics(metadata);
         let mut questions = Questions::default();
         for (partition, tracked) in &mut self.partitions {
             follow_leader(partition, tracked, metadata, &mut self.next_token);
@@ -313,6 +337,7 @@ impl Positions {
         now: Monotonic,
         metadata: &Metadata,
     ) -> (BTreeMap<i32, Vec<Question<FetchFrom>>>, bool) {
+        self.notice_new_topics(metadata);
         let mut fetches: BTreeMap<i32, Vec<Question<FetchFrom>>> = BTreeMap::new();
         let mut leaderless = false;
         for (partition, tracked) in &mut self.partitions {

@@ -9,11 +9,19 @@ use std::time::Duration;
 const PATIENCE: Patience = Patience { initial_ms: 100, max_ms: 1000 };
 
 fn metadata(leader_id: i32, leader_epoch: i32) -> Metadata {
+    metadata_of(leader_id, leader_epoch, 1)
+}
+
+fn metadata_of(leader_id: i32, leader_epoch: i32, topic_id: u128) -> Metadata {
     let mut metadata = Metadata::default();
     let partition = MetadataResponsePartition { leader_id, leader_epoch, ..Default::default() };
     let broker = |node_id| MetadataResponseBroker { node_id, host: "h".into(), port: 1, rack: None };
-    let topic =
-        MetadataResponseTopic { name: Some("t".into()), partitions: vec![partition], ..Default::default() };
+    let topic = MetadataResponseTopic {
+        name: Some("t".into()),
+        topic_id: Uuid::from_u128(topic_id),
+        partitions: vec![partition],
+        ..Default::default()
+    };
     let response =
         MetadataResponse { brokers: (1..4).map(broker).collect(), topics: vec![topic], ..Default::default() };
     metadata.update(&response, false);
@@ -166,4 +174,18 @@ fn the_lag_is_what_can_still_be_read() {
     assert_eq!(positions.lag(&partition()), Some(7));
     positions.advance(&partition(), token, 9, Some(5));
     assert_eq!(positions.lag(&partition()), Some(1));
+}
+
+#[test]
+fn a_topic_that_was_created_anew_is_read_from_where_the_policy_says() {
+    let mut positions = reading(OffsetReset::Earliest, 100, 4, &metadata(1, 5));
+    let anew = metadata_of(1, 0, 2);
+    let asked =
+        positions.questions(now(), &anew).offsets.remove(&1).expect("the new leader is asked").remove(0);
+    assert_eq!((asked.about, asked.leader_epoch), (SeekTarget::Beginning, Some(0)));
+    positions.offset_found(&partition(), asked.token, 0, None);
+    assert_eq!(fetch(&mut positions, &anew), Some((1, 0)));
+    let mut strict = reading(OffsetReset::None, 100, 4, &metadata(1, 5));
+    assert_eq!(fetch(&mut strict, &anew), None);
+    assert!(matches!(strict.take_error(), Some(ClientError::OffsetOutOfRange { offset: 100, .. })));
 }
