@@ -14,6 +14,7 @@
 
 mod api;
 pub mod broker;
+mod cleaner;
 pub mod cluster;
 pub mod config;
 pub mod controller;

@@ -157,6 +157,25 @@ pub enum Observation<'a> {
         /// Why.
         reason: LogStartReason,
     },
+    /// Segments were compacted: one takes the place of some, or nothing of one had to go.
+    SegmentsCleaned {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// Their first offset.
+        from: Offset,
+        /// One past their last offset.
+        to: Offset,
+        /// How many they were.
+        segments: usize,
+        /// Records that are left.
+        records_kept: u64,
+        /// Records that went.
+        records_removed: u64,
+        /// Bytes before.
+        bytes_before: u64,
+        /// Bytes that are left.
+        bytes_after: u64,
+    },
     /// A write or a sync failed: no append until the log is opened again.
     LogOffline {
         /// Whose log.

@@ -67,6 +67,10 @@ async fn delete(topics: &Topics, topic: &str, wanted: &DeleteRecordsPartition) -
     if !partition.is_leader() {
         return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
     }
+    // Of a topic that is only compacted, the newest record of a key is never deleted but by a tombstone.
+    if !partition.log().config().delete {
+        return Err(ErrorCode::POLICY_VIOLATION);
+    }
     let to = match wanted.offset {
         DELETE_TO_HIGH_WATERMARK => partition.high_watermark(),
         offset => Offset(offset),

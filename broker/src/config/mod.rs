@@ -77,6 +77,10 @@ pub struct BrokerConfig {
     pub retention_check_interval_ms: u64,
     /// `replica.high.watermark.checkpoint.interval.ms`.
     pub high_watermark_checkpoint_interval_ms: u64,
+    /// `log.cleaner.enable`.
+    pub cleaner_enable: bool,
+    /// `log.cleaner.threads`.
+    pub cleaner_threads: usize,
     /// How the broker is part of its cluster.
     pub cluster: ClusterConfig,
     /// How replicas follow their leaders.
@@ -182,6 +186,8 @@ impl BrokerConfig {
             retention_check_interval_ms: values.number("log.retention.check.interval.ms"),
             high_watermark_checkpoint_interval_ms: values
                 .number("replica.high.watermark.checkpoint.interval.ms"),
+            cleaner_enable: values.boolean("log.cleaner.enable"),
+            cleaner_threads: values.number("log.cleaner.threads"),
             cluster: ClusterConfig::read(&values),
             replication: ReplicationConfig::read(&values),
             groups: GroupConfig::read(&values),

@@ -140,6 +140,7 @@ pub(super) fn check_new_topic_configs(
         checked.insert(name.clone(), value.clone());
     }
     check_min_insync_replicas(&checked, replication_factor)?;
+    check_compaction_lags(&checked)?;
     Ok(checked)
 }
 
@@ -156,6 +157,20 @@ fn check_min_insync_replicas(configs: &Configs, replication_factor: usize) -> Re
     Ok(())
 }
 
+/// A record that must be looked at by compaction may not have to be left alone still.
+fn check_compaction_lags(configs: &Configs) -> Result<(), ControllerError> {
+    const LAGS: [&str; 2] = ["min.compaction.lag.ms", "max.compaction.lag.ms"];
+    let lag = |name: &str| configs.get(name).and_then(|value| value.parse::<i64>().ok());
+    match LAGS.map(lag) {
+        [Some(least), Some(most)] if most < least => {
+            let [least_name, most_name] = LAGS;
+            let text = format!("{most_name} ({most}) is below {least_name} ({least})");
+            refuse(ErrorCode::INVALID_CONFIG, text)
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Controller {
     pub(super) fn edit_topic_configs(
         &self,
@@ -170,6 +185,7 @@ impl Controller {
             let factors = topic.partitions.iter().map(|state| state.target_replicas().count());
             check_min_insync_replicas(&configs, factors.min().unwrap_or(0))?;
         }
+        check_compaction_lags(&configs)?;
         let mut draft = Draft::new(self);
         if validate_only || configs == topic.configs {
             return Ok(draft.finish(Outcome::Done, false));

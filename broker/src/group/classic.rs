@@ -77,6 +77,8 @@ pub(super) struct Group {
     pub(super) state: GroupState,
     /// Since when, on the wall clock; none where that was not recorded.
     pub(super) state_since_ms: Option<i64>,
+    /// The same on this coordinator's monotonic clock; none where another one saw it.
+    pub(super) state_since: Option<Monotonic>,
     pub(super) generation: i32,
     /// None for a group that only keeps offsets.
     pub(super) protocol_type: Option<String>,
@@ -108,6 +110,7 @@ impl Group {
             id,
             state: GroupState::Empty,
             state_since_ms,
+            state_since: None,
             generation: 0,
             protocol_type: None,
             protocol: None,
@@ -144,6 +147,7 @@ impl Group {
         assert!(state != GroupState::Empty || self.members.is_empty());
         self.state = state;
         self.state_since_ms = Some(now.unix_ms);
+        self.state_since = Some(now.monotonic);
     }
 
     /// Adds a member; the first one leads.

@@ -1,8 +1,9 @@
 //! Offsets that nobody needs any more (KIP-211). Owns from when they are counted, and by which clock.
 //!
 //! Retention is counted on the wall clock, since it outlives processes, but not on its word alone: no more time has passed
-//! than since the newest record that was found at the start, and on the monotonic clock from then on. So a clock that is
-//! wrong, or jumps, removes nothing early (I37); a coordinator that was down keeps offsets for longer.
+//! than since the newest record that was found at the start, and on the monotonic clock from then on; and what this
+//! coordinator saw itself is counted on its monotonic clock as well. So a clock that is wrong, or jumps, removes nothing
+//! early (I37); a coordinator that was down keeps offsets for longer.
 
 use super::{
     Now,
@@ -13,6 +14,7 @@ use super::{
 };
 use crate::types::TopicPartition;
 use sillon_runtime::Monotonic;
+use std::time::Duration;
 
 /// The time by which retention is counted.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +48,9 @@ impl Group {
         }
         let (now_ms, retention_ms) = (clock.now_ms(now), desk.settings.retention_ms);
         let is_due = |(partition, committed): &(&TopicPartition, &CommittedOffset)| {
-            !self.offsets.is_under_way(partition) && self.is_past(partition, committed, now_ms, retention_ms)
+            !self.offsets.is_under_way(partition)
+                && self.is_past(partition, committed, now_ms, retention_ms)
+                && self.has_lasted(partition, now, retention_ms)
         };
         let due: Vec<TopicPartition> =
             self.offsets.committed.iter().filter(is_due).map(|(partition, _)| partition.clone()).collect();
@@ -57,6 +61,15 @@ impl Group {
         } else if !due.is_empty() {
             self.remove_offsets(desk, due, None, OffsetGone::Expired);
         }
+    }
+
+    /// Whether the time has passed that this coordinator can tell by its monotonic clock.
+    fn has_lasted(&self, partition: &TopicPartition, now: Now, retention_ms: i64) -> bool {
+        let since = self.offsets.since.get(partition).copied().max(self.state_since);
+        let retention = Duration::from_millis(retention_ms.unsigned_abs());
+        let has_own_time =
+            self.offsets.committed.get(partition).is_some_and(|offset| offset.expire_ms.is_some());
+        has_own_time || since.is_none_or(|since| now.monotonic.saturating_since(since) >= retention)
     }
 
     /// Whether an offset is past its retention.

@@ -258,6 +258,7 @@ impl Group {
     fn begin_generation(&mut self, desk: &mut Desk, now: Now) {
         self.state = GroupState::CompletingRebalance;
         self.state_since_ms = Some(now.unix_ms);
+        self.state_since = Some(now.monotonic);
         self.is_assigning = false;
         let ids: Vec<MemberId> = self.members.keys().cloned().collect();
         for id in ids {

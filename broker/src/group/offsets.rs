@@ -10,6 +10,7 @@ use super::{
 };
 use crate::types::TopicPartition;
 use sillon_protocol::{ErrorCode, messages::OffsetCommitRequest};
+use sillon_runtime::Monotonic;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A committed offset.
@@ -34,6 +35,8 @@ pub(super) struct Offsets {
     pub(super) committed: BTreeMap<TopicPartition, CommittedOffset>,
     /// How many records are on their way to the log, by partition.
     under_way: BTreeMap<TopicPartition, usize>,
+    /// When offsets were asked for, on this coordinator's monotonic clock; those that another one took are not here.
+    pub(super) since: BTreeMap<TopicPartition, Monotonic>,
 }
 
 impl Offsets {
@@ -136,7 +139,10 @@ impl Group {
                 (partition, CommittedOffset { offset, leader_epoch, metadata, commit_ms, expire_ms })
             })
             .collect();
-        offsets.iter().for_each(|(partition, _)| self.offsets.set_out(partition));
+        for (partition, _) in &offsets {
+            self.offsets.set_out(partition);
+            self.offsets.since.insert(partition.clone(), now.monotonic);
+        }
         let records =
             offsets.iter().map(|(partition, offset)| records::offset(&self.id, partition, offset)).collect();
         let by = (request.member_id.clone(), request.generation_id_or_member_epoch);
@@ -154,7 +160,12 @@ impl Group {
     ) {
         for (partition, committed) in offsets {
             self.offsets.arrive(&partition);
-            let Verdict::Committed(log_offset, _) = verdict else { continue };
+            let Verdict::Committed(log_offset, _) = verdict else {
+                if !self.offsets.committed.contains_key(&partition) {
+                    self.offsets.since.remove(&partition);
+                }
+                continue;
+            };
             desk.tell(|| GroupFact::OffsetCommitted {
                 group: self.id.clone(),
                 partition: partition.clone(),
@@ -209,6 +220,7 @@ impl Group {
         reason: OffsetGone,
     ) {
         for partition in partitions {
+            self.offsets.since.remove(&partition);
             if self.offsets.committed.remove(&partition).is_some() {
                 desk.tell(|| GroupFact::OffsetRemoved { group: self.id.clone(), partition, reason });
             }

@@ -75,6 +75,10 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
         Observation::LogStartMoved { partition, to, .. } => {
             add("log/start", partition, &[("to", to.0 as u64)])
         }
+        Observation::SegmentsCleaned { partition, from, to, records_kept, .. } => {
+            let range = [("from", from.0 as u64), ("to", to.0 as u64), ("kept", *records_kept)];
+            add("log/compact", partition, &range);
+        }
         Observation::LogOffline { partition, .. } => add("log/offline", partition, &[]),
         Observation::HighWatermarkMoved { partition, from, to, leader_epoch, .. } => add(
             "high-watermark",

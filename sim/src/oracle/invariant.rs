@@ -100,6 +100,7 @@ invariants! {
     I37, "step", "A committed offset is not removed before its retention, counted from when its group became empty.";
     I38, "step, restart", "A confirmed offset commit is what every later coordinator finds, and what members are told.";
     I40, "step", "Log start never passes the high watermark, by retention or by request.";
+    I41, "after cleaning", "Compaction touches only what is committed and durable, and keeps offsets and their order.";
     I45, "quiet", "After healing, all brokers know the true metadata within the bound.";
     I46, "quiet", "After healing, every running broker is registered within the bound.";
     I47, "quiet", "After healing, every live replica is in sync within the bound.";

@@ -60,6 +60,7 @@ mod i27_producer_table;
 mod i33_state_writes;
 mod i36b_convergence;
 mod i40_log_start;
+mod i41_compaction;
 mod i48_liveness;
 mod i52_visibility;
 mod i65a_failed_never_seen;

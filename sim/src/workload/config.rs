@@ -178,6 +178,13 @@ impl Default for GroupsConfig {
     }
 }
 
+impl TopicPlan {
+    /// Whether its records must have keys.
+    pub(super) fn is_compacted(&self) -> bool {
+        self.properties.get("cleanup.policy").is_some_and(|policies| policies.contains("compact"))
+    }
+}
+
 /// What an operator does while clients work, and how often.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AdminConfig {

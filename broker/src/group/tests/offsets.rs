@@ -108,6 +108,25 @@ fn offsets_are_kept_from_when_the_last_member_left() {
 }
 
 #[test]
+fn a_clock_that_comes_to_be_right_removes_nothing_early() {
+    // The coordinator before had a clock that was ahead: by its records more time has passed than this one's clock says.
+    let mut scene = Scene::new();
+    let ahead_ms = RETENTION.as_millis() as i64 / 2;
+    scene.now.unix_ms += ahead_ms;
+    scene.commit("", -1, 4);
+    scene.now.unix_ms -= ahead_ms;
+    scene.fail_over();
+    scene.commit("", -1, 5);
+    scene.now.unix_ms += ahead_ms;
+    scene.pass(RETENTION - ahead(ahead_ms) + 2 * CHECK);
+    assert_eq!(scene.offset("t"), Some(5), "half of its time has passed, whatever the clock says");
+}
+
+fn ahead(ms: i64) -> Duration {
+    Duration::from_millis(ms.unsigned_abs())
+}
+
+#[test]
 fn a_clock_that_jumps_ahead_removes_nothing() {
     let mut scene = Scene::new();
     scene.commit("", -1, 5);
