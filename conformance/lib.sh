@@ -176,3 +176,79 @@ python_environment() {
   fi
   python=$environment/bin/python
 }
+
+# java_client: builds the programs with Apache Kafka's Java client and sets `java_command` to the words that run one; KAFKA_CLIENTS_VERSION names
+# another version of kafka-clients.
+java_client() {
+  need java "install the package openjdk-17-jdk-headless"
+  need javac "install the package openjdk-17-jdk-headless"
+  need mvn "install the package maven"
+  local client=$conformance/clients/java version=${KAFKA_CLIENTS_VERSION:-4.1.2}
+  local build=$cache/java-$version
+  if [ ! -e "$build/built" ] || [ -n "$(find "$client/src" "$client/pom.xml" -newer "$build/built")" ]; then
+    mkdir -p "$build"
+    mvn -q -B -f "$client/pom.xml" -Dkafka.version="$version" -Dbuild.dir="$build" \
+      compile dependency:build-classpath -Dmdep.outputFile="$build/classpath" || { echo "FAIL the Java client does not build"; exit 1; }
+    touch "$build/built"
+  fi
+  java_command=(java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$build/classes:$(cat "$build/classpath")")
+}
+
+# franz_go_client: builds the program with franz-go and sets `franz_go` to it.
+franz_go_client() {
+  need go "install Go 1.26 from https://go.dev/dl"
+  mkdir -p "$cache"
+  franz_go=$cache/franz-go
+  (cd "$conformance/clients/franz-go" && go build -o "$franz_go" .) || { echo "FAIL the franz-go client does not build"; exit 1; }
+}
+
+# kafkajs_client: installs kafkajs, once, and exports NODE_PATH to it.
+kafkajs_client() {
+  need node "install the package nodejs"
+  need npm "install the package npm"
+  local client=$conformance/clients/kafkajs modules=$cache/kafkajs
+  if ! cmp -s "$client/package.json" "$modules/package.json"; then
+    rm -rf "$modules" && mkdir -p "$modules/install" && cp "$client/package.json" "$modules/install/"
+    (cd "$modules/install" && npm install --silent --no-audit --no-fund --no-package-lock) || skip "kafkajs could not be installed from npm"
+    mv "$modules/install/node_modules" "$modules/" && cp "$client/package.json" "$modules/"
+  fi
+  export NODE_PATH=$modules/node_modules
+}
+
+# librdkafka_tests: sets `tests` to a folder with librdkafka's own tests, built: LIBRDKAFKA_TESTS, or else one that is built once, from the sources that
+# the crate rdkafka-sys carries (3 minutes).
+librdkafka_tests() {
+  local crate=rdkafka-sys version=4.10.0 source=$cache/librdkafka-source
+  local built=$cache/librdkafka-$version
+  tests=${LIBRDKAFKA_TESTS:-$built/tests}
+  [ ! -x "$tests/test-runner" ] || return 0
+  need cargo "install Rust from https://rustup.rs"
+  need make "install the package build-essential"
+  need g++ "install the package build-essential"
+  # Some tests read librdkafka's statistics, and are left out of a build that cannot.
+  [ -e /usr/include/rapidjson/rapidjson.h ] || skip "RapidJSON is missing: install the package rapidjson-dev"
+  rm -rf "$source" "$built"
+  mkdir -p "$source/src"
+  : >"$source/src/lib.rs"
+  printf '[package]\nname = "source"\nversion = "0.0.0"\nedition = "2021"\n[dependencies]\n%s = "=%s"\n[workspace]\n' "$crate" "$version" >"$source/Cargo.toml"
+  (cd "$source" && cargo vendor --quiet vendored >/dev/null 2>&1) || skip "the crate $crate could not be fetched from crates.io"
+  cp -r "$source/vendored/$crate/librdkafka" "$built"
+  rm -rf "$source"
+  (cd "$built" && chmod -R u+w . && find . -name configure -o -name '*.sh' | xargs chmod +x && ./configure --disable-curl --disable-sasl --disable-gssapi &&
+    make libs && make -C tests build) >"$WORK/librdkafka-build" 2>&1 || { tail -n 5 "$WORK/librdkafka-build"; echo "FAIL librdkafka does not build"; exit 1; }
+}
+
+# librdkafka_configuration BOOTSTRAP: exports what librdkafka's test runner reads.
+librdkafka_configuration() {
+  export LD_LIBRARY_PATH=$tests/../src:$tests/../src-cpp RDKAFKA_TEST_CONF=$WORK/librdkafka-test.conf TEST_KAFKA_VERSION=${TEST_KAFKA_VERSION:-3.9.0}
+  printf 'bootstrap.servers=%s\ntest.topic.prefix=rdkafkatest\n' "$1" >"$RDKAFKA_TEST_CONF"
+}
+
+# librdkafka_test NUMBER_NAME SCENARIO: runs one of librdkafka's tests, in full, and judges it by librdkafka's own verdict; a skip is no pass.
+librdkafka_test() {
+  local output=$WORK/librdkafka-$1 code
+  (cd "$tests" && TESTS=${1%%_*} TEST_SCENARIO=$2 timeout -k 5 "${LIMIT:-150}" ./test-runner -p1 -E -L) >"$output" 2>&1
+  code=$?
+  [ "$code" = 0 ] || { grep -aE 'FAIL|Test failure|ERROR' "$output" | tail -n 3; echo "exit code $code, see $output"; return 1; }
+  grep -aqE "[0-9]{4}_[A-Za-z0-9_]+ *\| *PASSED" "$output" || { grep -aiE 'skip' "$output" | tail -n 2; return 1; }
+}

@@ -10,7 +10,7 @@
 #   --short       less text for kcat and fewer rounds of kill -9, for CI
 #   --only        some of: kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9
 #                 zk-facts zk-cli kazoo zk-java kafka-on-coordinator
-#                 kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump
+#                 groups kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump
 #   --members N   an ensemble of N, or one standalone server where N is 1
 #   --connect     the servers that listen there instead of an ensemble of ours, whichever they are; steps that stop one are left out
 #   --zookeeper   a real ZooKeeper 3.8.4 instead of an ensemble of ours
@@ -27,7 +27,7 @@ here=$(dirname "$(realpath "$0")")
 
 BROKER_SUITES=(kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9)
 COORDINATOR_SUITES=(zk-facts zk-cli kazoo zk-java kafka-on-coordinator)
-CLUSTER_SUITES=(kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump)
+CLUSTER_SUITES=(groups kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump)
 suites=()
 export SHORT=${SHORT:-0}
 given_bootstrap='' given_connect='' real_zookeeper=0 members=3 cluster_only=0 real_kafka=0

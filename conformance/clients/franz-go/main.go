@@ -1,6 +1,7 @@
 // franz-go against a broker: topics, produce, fetch by offset and by timestamp, admin.
 //
-// Argument: HOST:PORT. Prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed.
+// Argument: HOST:PORT. Prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed. With the arguments
+// `member BOOTSTRAP GROUP TOPIC` it is a member of a consumer group instead: see member.go.
 package main
 
 import (
@@ -51,8 +52,15 @@ type suite struct {
 }
 
 func main() {
+	if len(os.Args) == 5 && os.Args[1] == "member" {
+		if err := member(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: franz-go HOST:PORT")
+		fmt.Fprintln(os.Stderr, "usage: franz-go HOST:PORT | member BOOTSTRAP GROUP TOPIC")
 		os.Exit(2)
 	}
 	run := strconv.FormatInt(time.Now().UnixMilli(), 36)
