@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Those of librdkafka's own tests that need three brokers: fetching from the nearest replica, topics deleted and made again under a producer, topics
 # made late. The first two of these are checked without consumer groups, too. Starts a cluster of its own with the script that CLUSTER names, because
-# topics must not be made automatically and the replica to fetch from is chosen by rack. See librdkafka_tests in ../lib.sh.
+# topics must not be made automatically and the replica to fetch from is chosen by rack. See librdkafka_tests in ../tests.sh.
 . "$(dirname "$(realpath "$0")")/../lib.sh"
+. "$conformance/tests.sh"
 need_cluster
 librdkafka_tests
 python_environment

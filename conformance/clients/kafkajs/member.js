@@ -9,7 +9,7 @@ if (process.argv.length !== 5) {
   process.exit(2)
 }
 const [bootstrap, groupId, topic] = process.argv.slice(2)
-const kafka = new Kafka({ brokers: bootstrap.split(','), logLevel: logLevel.NOTHING, retry: { retries: 8 } })
+const kafka = new Kafka({ brokers: bootstrap.split(','), logLevel: logLevel.WARN })
 const consumer = kafka.consumer({ groupId, sessionTimeout: 6000, heartbeatInterval: 1000, metadataMaxAge: 5000 })
 
 async function processBatch({ batch, resolveOffset, isRunning, isStale }) {

@@ -35,6 +35,7 @@ class GroupHistory:
         self.sent = 0
         self.processed = collections.defaultdict(list)  # by member: (partition, offset, number), in the member's order
         self.commits = []  # (time, member, partition, offset)
+        self.droppers = set()  # members that may have dropped the record after their last, for their client is known to: one each
         self.observations = []  # (time asked, time answered, offset by partition)
 
     def tell(self, member, line, time):
@@ -96,11 +97,22 @@ def judge_records(verdict, history):
             elif place is not None and place != (partition, offset):
                 verdict.add("strange", f"{member} processed number {number} at {partition}:{offset}, acknowledged at {place[0]}:{place[1]}")
             processed.add(number)
+    droppers = set(history.droppers)
     for number, (partition, offset) in history.acknowledged.items():
-        if number not in processed:
+        if number not in processed and not takes_the_blame(history, droppers, partition, offset):
             verdict.add("missing", f"number {number}, acknowledged at {partition}:{offset}, was never processed")
     if history.sent != len(history.acknowledged) + len(history.failed):
         verdict.add("unfinished", f"of {history.sent} records only {len(history.acknowledged)} were acknowledged")
+
+
+def takes_the_blame(history, droppers, partition, offset):
+    """Whether one of these members processed everything up to this record: it is no dropper any more then."""
+    for member in sorted(droppers):
+        offsets = [record[1] for record in history.processed[member] if record[0] == partition]
+        if offsets and offsets[-1] == offset - 1:
+            droppers.remove(member)
+            return True
+    return False
 
 
 def judge_observations(verdict, history):

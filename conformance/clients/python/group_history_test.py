@@ -36,6 +36,20 @@ class TheJudge(unittest.TestCase):
         del history.processed["one"][1]
         self.expect(history, missing=1)
 
+    def test_takes_one_record_that_a_client_drops_when_it_leaves(self):
+        history = processed()
+        history.droppers.add("one")
+        del history.processed["one"][2]
+        self.expect(history)
+        del history.processed["one"][1]
+        self.expect(history, missing=1)
+
+    def test_finds_a_record_that_is_not_the_last_of_one_that_drops(self):
+        history = processed()
+        history.droppers.add("one")
+        del history.processed["one"][1]
+        self.expect(history, missing=1)
+
     def test_finds_a_record_that_nobody_sent(self):
         history = processed()
         history.tell("two", Line("record 0 5 77"), 60)
