@@ -86,13 +86,14 @@ librdkafka_configuration() {
   printf 'bootstrap.servers=%s\ntest.topic.prefix=rdkafkatest\n' "$1" >"$RDKAFKA_TEST_CONF"
 }
 
-# librdkafka_test NUMBER_NAME SCENARIO: runs one of librdkafka's tests, in full, and judges it by librdkafka's own verdict; a skip is no pass. `sockem` is
-# the option -E, which leaves out what needs sockets that fail on purpose, or nothing.
+# librdkafka_test NUMBER_NAME[:SUBTEST] SCENARIO: runs one of librdkafka's tests, in full or those of its sub-tests that have SUBTEST in their names, and
+# judges it by librdkafka's own verdict; a skip is no pass. `sockem` is the option -E, which leaves out what needs sockets that fail on purpose, or nothing.
 librdkafka_test() {
-  local output=$WORK/librdkafka-$1 code
-  (cd "$tests" && TESTS=${1%%_*} TEST_SCENARIO=$2 timeout -k 5 "${LIMIT:-150}" ./test-runner -p1 ${sockem--E} -L) >"$output" 2>&1
+  local output=$WORK/librdkafka-${1//:/-} code
+  (cd "$tests" && { [[ $1 != *:* ]] || export SUBTESTS=${1#*:}; } && TESTS=${1%%_*} TEST_SCENARIO=$2 timeout -k 5 "${LIMIT:-150}" ./test-runner -p1 ${sockem--E} -L) >"$output" 2>&1
   code=$?
   [ "$code" = 0 ] || { grep -aE 'FAIL|Test failure|ERROR' "$output" | tail -n 3; echo "exit code $code, see $output"; return 1; }
+  [[ $1 != *:* ]] || grep -aq "\\[ .*${1#*:}.*: PASS" "$output" || { echo "no sub-test ran"; return 1; }
   grep -aqE "[0-9]{4}_[A-Za-z0-9_]+ *\| *PASSED" "$output" || { grep -aiE 'skip' "$output" | tail -n 2; return 1; }
 }
 

@@ -109,7 +109,7 @@ fn what_contradicts_compaction_is_refused() {
 }
 
 #[test]
-fn a_producer_hears_which_record_has_no_key() {
+fn a_producer_hears_which_records_have_no_key() {
     let directory = tempfile::tempdir().unwrap();
     scenario(|runtime| async move {
         let broker = start(&runtime, directory.path(), SETTINGS).await;
@@ -118,6 +118,13 @@ fn a_producer_hears_which_record_has_no_key() {
         let answer = produce(&connection, "t", keyed(None, Some("v"))).await;
         assert_eq!(answer.error_code, ErrorCode::INVALID_RECORD.code());
         assert_eq!(answer.record_errors[0].batch_index, 0);
+        let mut builder = BatchBuilder::new();
+        for key in [Some(&b"k"[..]), None, Some(b"l"), None] {
+            builder.add(1_700_000_000_000, key, Some(b"v"), []);
+        }
+        let several = produce(&connection, "t", builder.build(Compression::Zstd)).await;
+        let told: Vec<i32> = several.record_errors.iter().map(|record| record.batch_index).collect();
+        assert_eq!(told, [1, 3], "all of them, and none that has one");
         let text = answer.error_message.expect("it says why");
         assert!(text.contains("cannot accept message without key"), "{text}");
         broker.stop().await.unwrap();

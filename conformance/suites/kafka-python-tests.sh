@@ -7,7 +7,7 @@ client=$conformance/clients/kafka-python-tests version=3.0.12
 python_environment kafka-python-tests "$client/requirements.txt"
 sources=$cache/kafka_python-$version
 if [ ! -d "$sources" ]; then
-  (cd "$cache" && "$python" -m pip -q download --no-deps --no-build-isolation --no-binary :all: "kafka-python==$version" -d "$WORK" && tar xf "$WORK/kafka_python-$version.tar.gz") || skip "kafka-python's sources could not be fetched from PyPI"
+  (cd "$cache" && "$python" -m pip -q download --no-deps --no-binary :all: "kafka-python==$version" -d "$WORK" && tar xf "$WORK/kafka_python-$version.tar.gz") || skip "kafka-python's sources could not be fetched from PyPI"
 fi
 own_broker broker.id=0 num.partitions=4 group.initial.rebalance.delay.ms=0 group.min.session.timeout.ms=1000
 PYTHONDONTWRITEBYTECODE=1 timeout 900 "$python" "$client/suite.py" "$sources" "$BOOTSTRAP" ${ONLY_TESTS:+-k "$ONLY_TESTS"} >"$WORK/kafka-python-tests.results" 2>"$WORK/kafka-python-tests.errors"

@@ -37,13 +37,13 @@ const ACKS_ALL: i16 = -1;
 struct Refusal {
     code: ErrorCode,
     message: Option<String>,
-    /// The record that is at fault, where it is one: its number in the batch.
-    record: Option<i32>,
+    /// The records that are at fault, where it is some: their numbers in the batch (KIP-467).
+    records: Vec<i32>,
 }
 
 impl Refusal {
     fn new(code: ErrorCode, message: impl Into<Option<String>>) -> Refusal {
-        Refusal { code, message: message.into(), record: None }
+        Refusal { code, message: message.into(), records: Vec::new() }
     }
 }
 
@@ -224,11 +224,11 @@ fn partition_response(acks: i16, index: i32, result: Result<Appending, Refusal>)
                 ..ProducePartitionResponse::default()
             }
         }
-        Err(Refusal { code, message, record }) => ProducePartitionResponse {
+        Err(Refusal { code, message, records }) => ProducePartitionResponse {
             index,
             error_code: code.code(),
             base_offset: -1,
-            record_errors: record.map(|index| record_error(index, message.clone())).into_iter().collect(),
+            record_errors: records.into_iter().map(|index| record_error(index, message.clone())).collect(),
             error_message: message,
             ..ProducePartitionResponse::default()
         },
@@ -263,9 +263,9 @@ fn refusal_for(error: &AppendError) -> Refusal {
         AppendError::OutOfOrderOffset { .. } => ErrorCode::UNKNOWN_SERVER_ERROR,
         AppendError::Offline(_) => ErrorCode::KAFKA_STORAGE_ERROR,
     };
-    let record = match error {
-        AppendError::MissingKey { index, .. } => Some(*index),
-        _ => None,
+    let records = match error {
+        AppendError::MissingKey { indexes, .. } => indexes.clone(),
+        _ => Vec::new(),
     };
-    Refusal { code, message: Some(error.to_string()), record }
+    Refusal { code, message: Some(error.to_string()), records }
 }

@@ -191,7 +191,10 @@ impl Log {
         };
         match summary.first_null_key_index {
             None => Ok(()),
-            Some(index) => Err(AppendError::MissingKey { partition: self.partition.clone(), index }),
+            Some(_) => {
+                let indexes = batch.null_key_indexes(DECOMPRESSED_LIMIT_BYTES)?;
+                Err(AppendError::MissingKey { partition: self.partition.clone(), indexes })
+            }
         }
     }
 

@@ -146,8 +146,8 @@ pub enum AppendError {
     MissingKey {
         /// The partition.
         partition: TopicPartition,
-        /// Which record of the batch, counted from 0.
-        index: i32,
+        /// Which records of the batch, counted from 0: all that have none.
+        indexes: Vec<i32>,
     },
     /// Larger than a whole segment may become.
     #[error("the batch has {size_bytes} bytes, segment.bytes allows {limit_bytes}")]

@@ -10,6 +10,7 @@ Prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 wher
 """
 
 import argparse
+import faulthandler
 import signal
 import subprocess
 import sys
@@ -308,6 +309,7 @@ def main():
     parser.add_argument("--drops-one-on-leaving", action="store_true", help="a member that leaves may commit one record more than it processed")
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
+    faulthandler.enable()  # a client that crashes takes this process with it: what it did then is told
     run, steps, name = Run(arguments), Steps(), arguments.client
     steps.run(f"{name}: three members join", run.all_join)
     steps.run(f"{name}: one leaves cleanly, another comes", run.one_leaves)
