@@ -6,15 +6,16 @@
 # expected_names FILE: the tests that are asked.
 expected_names() { grep -vE '^#|^$| # ' "$1" | cut -d' ' -f1; }
 
-# own_broker KEY=VALUE...: sets BOOTSTRAP to a broker with this configuration, which ends with the suite; or leaves it at the broker that run.sh was
-# given, which has to have it.
+# own_broker KEY=VALUE...: sets BOOTSTRAP to a broker with this configuration, in which {port} stands for its port. It ends with the suite, or when
+# another is wanted. Where run.sh was given a broker, it is that one, which has to have the configuration.
 own_broker() {
   [ -z "${GIVEN_BOOTSTRAP:-}" ] || { BOOTSTRAP=$GIVEN_BOOTSTRAP && return; }
   build_broker || { echo "FAIL the broker does not build" && exit 1; }
+  [ -z "${BROKER_PID:-}" ] || stop_broker "$BROKER_PID"
   local port setting options=()
-  for setting in "$@"; do options+=(--override "$setting"); done
   port=$(free_port)
-  start_broker "$WORK/own-broker" "$port" "${options[@]}" || exit 1
+  for setting in "$@"; do options+=(--override "${setting//\{port\}/$port}"); done
+  start_broker "$WORK/own-broker-$port" "$port" "${options[@]}" || exit 1
   BOOTSTRAP=127.0.0.1:$port
   trap 'stop_broker "$BROKER_PID"' EXIT
 }
@@ -101,8 +102,8 @@ librdkafka_test() {
 crate_results() {
   awk '
     $1 == "Running" { file = $2 == "unittests" ? "unit" : $2; sub(/^tests\//, "", file); sub(/\.rs$/, "", file); next }
-    $1 == "test" && $3 == "..." && $4 == "ok" { print "pass " file "::" $2 }
-    $1 == "test" && $3 == "..." && $4 == "FAILED" { print "fail " file "::" $2 " see the output" }
-    $1 == "test" && $3 == "..." && $4 ~ /^ignored/ { print "skip " file "::" $2 " ignored" }
+    /^test .* \.\.\. ok$/ { print "pass " file "::" $2 }
+    /^test .* \.\.\. FAILED$/ { print "fail " file "::" $2 " see the output" }
+    /^test .* \.\.\. ignored/ { print "skip " file "::" $2 " ignored" }
   ' "$1"
 }

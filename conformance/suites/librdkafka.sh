@@ -5,17 +5,40 @@
 . "$conformance/tests.sh"
 expected=$conformance/clients/librdkafka/suite.expected
 librdkafka_tests
-own_broker num.partitions=4 group.initial.rebalance.delay.ms=0
-TEST_KAFKA_VERSION=4.1.0
-librdkafka_configuration "$BOOTSTRAP"
-while read -r name rest; do
-  [[ -n $name && $name != \#* && $name =~ ${ONLY_TESTS:-.} ]] || continue
-  if [[ " $rest" == *' # '* ]]; then
-    left_out "$name" "${rest##*# }"
-  elif [ "$SHORT" = 0 ] || [ "$rest" = quick ]; then
+
+raced() { # NAME
+  local _
+  for _ in 1 2 3 4 5; do
+    ! librdkafka_test "$1" default || return 0
+  done
+  return 1
+}
+
+run_tests() { # WORD...: those with one of these words; `plain` is that of a test without
+  local name rest
+  while read -r name rest; do
+    [[ -n $name && $name != \#* && $name =~ ${ONLY_TESTS:-.} && " $rest" != *' # '* ]] || continue
+    [[ " $* " == *" ${rest:-plain} "* ]] || continue
     sockem=-E
-    [ "$rest" != sockem ] || sockem=
-    step "$name" librdkafka_test "$name" default
-  fi
+    case $rest in
+      sockem) sockem='' && step "$name" librdkafka_test "$name" default ;;
+      race) step "$name" raced "$name" ;;
+      *) step "$name" librdkafka_test "$name" default ;;
+    esac
+  done <"$expected"
+}
+
+TEST_KAFKA_VERSION=4.1.0
+own_broker num.partitions=4 group.initial.rebalance.delay.ms=0
+librdkafka_configuration "$BOOTSTRAP"
+run_tests quick
+if [ "$SHORT" = 0 ]; then
+  run_tests plain race sockem
+  own_broker num.partitions=4
+  librdkafka_configuration "$BOOTSTRAP"
+  run_tests delay
+fi
+while read -r name rest; do
+  [[ $name == \#* || " $rest" != *' # '* ]] || left_out "$name" "${rest##*# }"
 done <"$expected"
 finish

@@ -71,7 +71,7 @@ def main():
     os.chdir(sources)
     sys.path.insert(0, sources)
     os.environ["KAFKA_URI"] = f"kafka://{address}"
-    os.environ.setdefault("KAFKA_VERSION", "4.1.0")
+    os.environ.setdefault("KAFKA_VERSION", "4.3.0")
     os.environ.setdefault("KAFKA_ROOT", tempfile.mkdtemp(prefix="kafka-python-"))
     stand_in(sources)
     outcomes = Outcomes()
