@@ -18,17 +18,17 @@ words_of() {
     kafka-python | aiokafka) words=("$python" "$member" "$1") ;;
     kafkajs) kafkajs_client && words=(node "$conformance/clients/kafkajs/member.js") ;;
     franz-go) franz_go_client && words=("$franz_go" member) ;;
-    java) java_client && words=("${java_command[@]}" GroupMember {bootstrap} {group} {topic}) ;;
+    java) java_client && words=("${java_command[@]}" GroupMember '{bootstrap}' '{group}' '{topic}') ;;
     java-range)
       java_client
-      words=("${java_command[@]}" GroupMember {bootstrap} {group} {topic} partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor)
+      words=("${java_command[@]}" GroupMember '{bootstrap}' '{group}' '{topic}' partition.assignment.strategy=org.apache.kafka.clients.consumer.RangeAssignor)
       ;;
     kcat)
       need kcat "install the package kcat"
       # It commits by itself, so that it prints no lines of commits; a record that comes while it ends is committed, and not printed.
       options=(--drops-one-on-leaving)
-      words=(kcat -b {bootstrap} -G {group} -q -u -E -f 'record %p %o %s\n' -X auto.offset.reset=earliest -X session.timeout.ms=6000 -X heartbeat.interval.ms=1000
-        -X auto.commit.interval.ms=500 {topic})
+      words=(kcat -b '{bootstrap}' -G '{group}' -q -u -E -f 'record %p %o %s\n' -X auto.offset.reset=earliest -X session.timeout.ms=6000 -X heartbeat.interval.ms=1000
+        -X auto.commit.interval.ms=500 '{topic}')
       ;;
     *) echo "FAIL no client is named $1" && exit 1 ;;
   esac

@@ -11,6 +11,6 @@ if [ ! -d "$sources" ]; then
   (cd "$cache" && "$python" -m pip -q download --no-deps --no-binary :all: "kafka-python==$version" -d "$WORK" && tar xf "$WORK/kafka_python-$version.tar.gz") || skip "kafka-python's sources could not be fetched from PyPI"
 fi
 own_broker broker.id=0 'advertised.listeners=PLAINTEXT://127.0.0.1:{port}' num.partitions=4 group.initial.rebalance.delay.ms=0 group.min.session.timeout.ms=1000
-PYTHONDONTWRITEBYTECODE=1 timeout 900 "$python" "$client/suite.py" "$sources" "$BOOTSTRAP" ${ONLY_TESTS:+-k "$ONLY_TESTS"} >"$WORK/kafka-python-tests.results" 2>"$WORK/kafka-python-tests.errors"
+KAFKA_ROOT=$WORK PYTHONDONTWRITEBYTECODE=1 timeout 900 "$python" "$client/suite.py" "$sources" "$BOOTSTRAP" ${ONLY_TESTS:+-k "$ONLY_TESTS"} >"$WORK/kafka-python-tests.results" 2>"$WORK/kafka-python-tests.errors"
 judge_results "$client/suite.expected" "$WORK/kafka-python-tests.results"
 finish

@@ -72,7 +72,7 @@ def main():
     sys.path.insert(0, sources)
     os.environ["KAFKA_URI"] = f"kafka://{address}"
     os.environ.setdefault("KAFKA_VERSION", "4.3.0")
-    os.environ.setdefault("KAFKA_ROOT", tempfile.mkdtemp(prefix="kafka-python-"))
+    os.environ.setdefault("KAFKA_ROOT", tempfile.gettempdir())  # has to be a folder; nothing is put there
     stand_in(sources)
     outcomes = Outcomes()
     options = ["-p", "no:cacheprovider", "-p", "no:logging", "-q", "-W", "ignore", "--tb", "line", "--show-capture", "no", "--timeout", str(TEST_LIMIT_SECONDS)]

@@ -325,7 +325,10 @@ fn a_record_without_a_key_is_refused() {
         builder.add(5, Some(b"k"), None, []);
         builder.add(5, None, Some(b"v"), []);
         let batch = RecordBatch::parse(builder.build(codec)).expect("built");
-        assert!(matches!(append(&log, batch), Err(AppendError::MissingKey { indexes, .. }) if indexes == [1]), "{codec:?}");
+        assert!(
+            matches!(append(&log, batch), Err(AppendError::MissingKey { indexes, .. }) if indexes == [1]),
+            "{codec:?}"
+        );
     }
     assert_eq!(log.log_end_offset(), Offset(0));
     log.update_config(LogConfig::default());
