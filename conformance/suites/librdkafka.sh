@@ -14,6 +14,11 @@ raced() { # NAME
   return 1
 }
 
+with_tools() { # NAME
+  command -v java >/dev/null && command -v mvn >/dev/null || { echo "Apache Kafka's tools are missing: install the packages openjdk-17-jre-headless and maven"; return 1; }
+  KAFKA_PATH=$conformance/peers BROKERS=$BOOTSTRAP librdkafka_test "$1" default
+}
+
 run_tests() { # WORD...: those with one of these words; `plain` is that of a test without
   local name rest
   while read -r name rest; do
@@ -22,6 +27,7 @@ run_tests() { # WORD...: those with one of these words; `plain` is that of a tes
     sockem=-E
     case $rest in
       sockem) sockem='' && step "$name" librdkafka_test "$name" default ;;
+      tools) step "$name" with_tools "$name" ;;
       race) step "$name" raced "$name" ;;
       *) step "$name" librdkafka_test "$name" default ;;
     esac
@@ -33,7 +39,7 @@ own_broker num.partitions=4 group.initial.rebalance.delay.ms=0
 librdkafka_configuration "$BOOTSTRAP"
 run_tests quick
 if [ "$SHORT" = 0 ]; then
-  run_tests plain race sockem
+  run_tests plain race tools sockem
   own_broker num.partitions=4
   librdkafka_configuration "$BOOTSTRAP"
   run_tests delay
