@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rust-rdkafka's own tests: clients/rust-rdkafka/suite.expected names those that reach the broker. They want broker 0 at localhost:9092, so that broker and
+# rust-rdkafka's own tests: which are asked: clients/rust-rdkafka/suite.expected. They want broker 0 at localhost:9092, so that broker and
 # tests run in a network namespace of their own. They write time stamps of 1970, which no retention may remove.
 . "$(dirname "$(realpath "$0")")/../lib.sh"
 . "$conformance/tests.sh"
