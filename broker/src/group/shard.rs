@@ -168,7 +168,7 @@ impl Shard {
         self.groups.get(group).into_iter().flat_map(|group| &group.offsets.committed)
     }
 
-    /// OffsetDelete: what each partition is told, where the token's answer is no error.
+    /// OffsetDelete: what each partition is told, where the token's answer is no error. Sessions that are over by now end first.
     pub fn delete_offsets(
         &mut self,
         group: &str,
@@ -176,6 +176,7 @@ impl Shard {
         token: Token,
         now: Now,
     ) -> Vec<(TopicPartition, ErrorCode)> {
+        self.on_tick(now);
         let verdicts = match self.groups.get_mut(group) {
             Some(group) => group.delete_offsets(&mut self.desk, wanted, token),
             None => Err(ErrorCode::GROUP_ID_NOT_FOUND),
@@ -188,8 +189,9 @@ impl Shard {
         verdicts
     }
 
-    /// DeleteGroups.
+    /// DeleteGroups. Sessions that are over by now end first: nobody waits for the timer to delete what a member has left without a word.
     pub fn delete(&mut self, group: &str, token: Token, now: Now) {
+        self.on_tick(now);
         let deleted = match self.groups.get_mut(group) {
             Some(group) => group.delete(&mut self.desk, Some(token), OffsetGone::Deleted),
             None => Err(ErrorCode::GROUP_ID_NOT_FOUND),

@@ -246,3 +246,20 @@ fn a_group_is_deleted_when_it_has_no_members() {
     scene.fail_over();
     assert_eq!((scene.offset("t"), scene.state().as_str()), (None, "none"));
 }
+
+#[test]
+fn a_group_is_deleted_at_the_moment_when_the_last_session_is_over() {
+    let mut scene = Scene::new();
+    let (ids, generation) = scene.stable(1);
+    scene.commit(&ids[0], generation, 5);
+    for (left, code) in
+        [(Duration::from_nanos(1), ErrorCode::NON_EMPTY_GROUP), (Duration::ZERO, ErrorCode::NONE)]
+    {
+        // The clock is there, and the timer has not gone off yet.
+        let now = Now { monotonic: scene.now.monotonic + (SESSION - left), ..scene.now };
+        let token = scene.token();
+        scene.shard.delete(GROUP, token, now);
+        scene.collect();
+        assert_eq!(scene.written(token), Some(code));
+    }
+}
