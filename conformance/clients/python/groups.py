@@ -11,14 +11,18 @@ Prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 wher
 
 import argparse
 import faulthandler
+import logging
 import signal
 import subprocess
 import sys
 import threading
 import time
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+from kafka.protocol.metadata import CoordinatorType
 
 from chaos import Control, wait_in_sync
 from group_history import GroupHistory, Line, judge_group
@@ -96,42 +100,45 @@ class Member:
 
 
 class Asker:
-    """Asks who is in a group and what it has committed. A client that has failed is put away, and kept: librdkafka 2.16 remembers a coordinator that it
-    has decommissioned since, waits for it for ever, and does not always survive being closed meanwhile."""
+    """Asks who is in a group and what it has committed: with kafka-python, for the admin client of librdkafka 2.16 remembers coordinators that are gone,
+    and crashes. A client that has failed is put away, and with it what it knows of coordinators."""
 
     def __init__(self, bootstrap, group, topic):
         self.bootstrap, self.group, self.topic = bootstrap, group, topic
         self.admin = None
-        self.put_away = []
 
     def ask(self, question):
-        if self.admin is None:
-            self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "socket.timeout.ms": 5000, "log_level": 0})
         try:
-            [future] = question(self.admin).values()
-            return future.result(15)
-        except KafkaException:
-            self.put_away.append(self.admin)
-            self.admin = None
+            if self.admin is None:
+                self.admin = KafkaAdminClient(bootstrap_servers=self.bootstrap.split(","), request_timeout_ms=5000, bootstrap_timeout_ms=5000)
+            return question(self.admin)
+        except KafkaError:
+            self.close()
             raise
+
+    def close(self):
+        admin, self.admin = self.admin, None
+        if admin is not None:
+            admin.close()
 
     def describe(self):
         """The group's state, how many members it has, and who coordinates it; None where nobody can tell now."""
         try:
-            told = self.ask(lambda admin: admin.describe_consumer_groups([self.group], request_timeout=5))
-        except KafkaException as error:
-            return ("unknown", str(error)[:80], None)
-        return (told.state.name, len(told.members), told.coordinator.id if told.coordinator else None)
+            told = self.ask(lambda admin: admin.describe_groups([self.group]))[self.group]
+            return (told["group_state"].upper(), len(told["members"]), self.ask(self.coordinator))
+        except KafkaError as error:
+            return ("unknown", repr(error)[:80], None)
+
+    def coordinator(self, admin):
+        return admin._manager.cluster.get_coordinator(self.group, CoordinatorType.GROUP)
 
     def committed(self):
         """The committed offsets by partition, None where nobody can tell now."""
         try:
-            told = self.ask(lambda admin: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(self.group)], request_timeout=5))
-        except KafkaException:
+            told = self.ask(lambda admin: admin.list_group_offsets({self.group: None}))[self.group]
+        except KafkaError:
             return None
-        if any(one.error for one in told.topic_partitions):
-            return None
-        return {one.partition: one.offset for one in told.topic_partitions if one.topic == self.topic}
+        return {place.partition: one.offset for place, one in told.items() if place.topic == self.topic}
 
 
 class Run:
@@ -310,6 +317,7 @@ def main():
     parser.add_argument("program", nargs="+")
     arguments = parser.parse_args()
     faulthandler.enable()  # a client that crashes takes this process with it: what it did then is told
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)  # what matters is told by the steps
     run, steps, name = Run(arguments), Steps(), arguments.client
     steps.run(f"{name}: three members join", run.all_join)
     steps.run(f"{name}: one leaves cleanly, another comes", run.one_leaves)
