@@ -143,6 +143,11 @@ measured_in_a_group() {
   tool org.apache.kafka.tools.ConsumerPerformance --topic "$topic" --messages 7000 --timeout 20000 --hide-header --group "$group-p" >/dev/null &&
     awk -F', ' 'END { exit !($5 >= 7000) }' "$work/output" && groups --delete --group "$group-p"
 }
+verified_in_a_group() {
+  tool org.apache.kafka.tools.VerifiableConsumer --topic "$topic" --group-id "$group-v" --group-protocol CLASSIC --max-messages 7000 >/dev/null &&
+    told '"name":"partitions_assigned"' '"name":"offsets_committed".*"success":true' '"name":"shutdown_complete"' || return
+  [ "$(grep -o '"name":"records_consumed","count":[0-9]*' "$work/output" | awk -F: '{ sum += $3 } END { print sum + 0 }')" = 7000 ] && groups --delete --group "$group-v"
+}
 directories() {
   log_directories --topic-list "$topic" && told 'Received log directory information from brokers 1,2,3' "\"partition\":\"$topic-0\",\"size\":[1-9][0-9]*,\"offsetLag\":0" &&
     [ "$(grep -oE "\"partition\":\"$topic-0\"" "$work/output" | wc -l)" = 3 ]
@@ -228,6 +233,7 @@ step "offsets of a group reset" offsets_reset
 step "offsets of a group deleted" offsets_deleted
 step "group deleted" group_deleted
 step "consumers measured in a group" measured_in_a_group
+step "consumer verified in a group" verified_in_a_group
 step "log directories of three brokers" directories
 step "records deleted" delete_some_records
 step "configuration of a topic" configuration_of_a_topic
