@@ -32,22 +32,27 @@ step() {
   fi
 }
 
+# left_out NAME REASON: a check that is not asked here.
+steps_skipped=0
+left_out() {
+  steps_skipped=$((steps_skipped + 1))
+  echo "left out $1: $2"
+}
+
 # Prints the sums of the steps, and ends the suite.
 finish() {
-  echo "$steps_passed passed, $steps_failed failed"
+  local skipped=
+  [ "$steps_skipped" = 0 ] || skipped=", $steps_skipped skipped"
+  echo "$steps_passed passed, $steps_failed failed$skipped"
   [ "$steps_failed" = 0 ]
   exit
 }
 
-# sums FILE: the last `N passed, N failed` of a suite's output, as two numbers.
+# sums FILE: the last `N passed, N failed[, N skipped]` of a suite's output, as three numbers.
 sums() {
   local line
-  line=$(grep -Eo '^[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1)
-  if [ -n "$line" ]; then
-    tr -dc '0-9 \n' <<<"$line" | tr -s ' '
-  else
-    echo '0 0'
-  fi
+  line=$(grep -Eo '^[0-9]+ passed, [0-9]+ failed(, [0-9]+ skipped)?' "$1" | tail -n 1)
+  tr -dc '0-9 \n' <<<"${line:-0 0} 0" | tr -s ' ' | cut -d' ' -f1-3
 }
 
 free_port() {
@@ -175,4 +180,42 @@ python_environment() {
     cp "$wanted" "$environment/requirements.txt"
   fi
   python=$environment/bin/python
+}
+
+# java_client: builds the programs with Apache Kafka's Java client and sets `java_command` to the words that run one; KAFKA_CLIENTS_VERSION names
+# another version of kafka-clients.
+java_client() {
+  need java "install the package openjdk-17-jdk-headless"
+  need javac "install the package openjdk-17-jdk-headless"
+  need mvn "install the package maven"
+  local client=$conformance/clients/java version=${KAFKA_CLIENTS_VERSION:-4.1.2}
+  local build=$cache/java-$version
+  if [ ! -e "$build/built" ] || [ -n "$(find "$client/src" "$client/pom.xml" -newer "$build/built")" ]; then
+    mkdir -p "$build"
+    mvn -q -B -f "$client/pom.xml" -Dkafka.version="$version" -Dbuild.dir="$build" \
+      compile dependency:build-classpath -Dmdep.outputFile="$build/classpath" || { echo "FAIL the Java client does not build"; exit 1; }
+    touch "$build/built"
+  fi
+  java_command=(java -Xmx256m -XX:TieredStopAtLevel=1 -cp "$build/classes:$(cat "$build/classpath")")
+}
+
+# franz_go_client: builds the program with franz-go and sets `franz_go` to it.
+franz_go_client() {
+  need go "install Go 1.26 from https://go.dev/dl"
+  mkdir -p "$cache"
+  franz_go=$cache/franz-go
+  (cd "$conformance/clients/franz-go" && go build -o "$franz_go" .) || { echo "FAIL the franz-go client does not build"; exit 1; }
+}
+
+# kafkajs_client: installs kafkajs, once, and exports NODE_PATH to it.
+kafkajs_client() {
+  need node "install the package nodejs"
+  need npm "install the package npm"
+  local client=$conformance/clients/kafkajs modules=$cache/kafkajs
+  if ! cmp -s "$client/package.json" "$modules/package.json"; then
+    rm -rf "$modules" && mkdir -p "$modules/install" && cp "$client/package.json" "$modules/install/"
+    (cd "$modules/install" && npm install --silent --no-audit --no-fund --no-package-lock) || skip "kafkajs could not be installed from npm"
+    mv "$modules/install/node_modules" "$modules/" && cp "$client/package.json" "$modules/"
+  fi
+  export NODE_PATH=$modules/node_modules
 }

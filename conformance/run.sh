@@ -5,12 +5,14 @@
 #
 # For the broker's suites: without HOST:PORT it builds the release broker, starts it on a free port with its data in a temporary directory,
 # and at the end stops it and looks at the log files that it leaves. With HOST:PORT it tests the broker that listens there, whichever it is.
+# The suites that are a client's own tests start brokers of their own, each with the configuration that it wants; HOST:PORT is one that has it.
 # For the coordinator's suites: it builds the release coordinator and starts an ensemble of three in the same way.
 # For the suites of a cluster: it starts three brokers and three coordinators in the same way; kafka-dump stops them.
 #   --short       less text for kcat and fewer rounds of kill -9, for CI
 #   --only        some of: kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9
+#                 librdkafka kafka-python-tests franz-go-tests rust-rdkafka rskafka
 #                 zk-facts zk-cli kazoo zk-java kafka-on-coordinator
-#                 kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump
+#                 groups kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump
 #   --members N   an ensemble of N, or one standalone server where N is 1
 #   --connect     the servers that listen there instead of an ensemble of ours, whichever they are; steps that stop one are left out
 #   --zookeeper   a real ZooKeeper 3.8.4 instead of an ensemble of ours
@@ -26,15 +28,16 @@ here=$(dirname "$(realpath "$0")")
 . "$here/lib.sh"
 
 BROKER_SUITES=(kcat confluent kafka-python aiokafka kafkajs java franz-go dump-log kill9)
+CLIENT_SUITES=(librdkafka kafka-python-tests franz-go-tests rust-rdkafka rskafka)
 COORDINATOR_SUITES=(zk-facts zk-cli kazoo zk-java kafka-on-coordinator)
-CLUSTER_SUITES=(kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump)
+CLUSTER_SUITES=(groups kafka-tools kafka-topics-zookeeper librdkafka-cluster chaos netns kafka-dump)
 suites=()
 export SHORT=${SHORT:-0}
 given_bootstrap='' given_connect='' real_zookeeper=0 members=3 cluster_only=0 real_kafka=0
 unset CONTROL CLUSTER # only what was started here is stopped here
 
 usage() {
-  sed -n '2,25s/^# \{0,1\}//p' "$0" >&2
+  sed -n '2,27s/^# \{0,1\}//p' "$0" >&2
   exit 2
 }
 
@@ -67,11 +70,11 @@ if [ ${#suites[@]} = 0 ]; then
   elif [ -n "$given_bootstrap" ]; then
     suites=("${BROKER_SUITES[@]}")
   else
-    suites=("${BROKER_SUITES[@]}" "${COORDINATOR_SUITES[@]}" "${CLUSTER_SUITES[@]}")
+    suites=("${BROKER_SUITES[@]}" "${CLIENT_SUITES[@]}" "${COORDINATOR_SUITES[@]}" "${CLUSTER_SUITES[@]}")
   fi
 fi
 for suite in "${suites[@]}"; do
-  [ -x "$here/suites/$suite.sh" ] || { echo "no suite is named $suite; there are: ${BROKER_SUITES[*]} ${COORDINATOR_SUITES[*]} ${CLUSTER_SUITES[*]}" >&2; exit 2; }
+  [ -x "$here/suites/$suite.sh" ] || { echo "no suite is named $suite; there are: ${BROKER_SUITES[*]} ${CLIENT_SUITES[*]} ${COORDINATOR_SUITES[*]} ${CLUSTER_SUITES[*]}" >&2; exit 2; }
 done
 
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/sillon-conformance.XXXXXX")
@@ -159,14 +162,15 @@ check_coordinators() {
 
 needed_by_broker=() needed_by_coordinator=()
 for suite in "${suites[@]}"; do
-  if is_one_of "$suite" "${CLUSTER_SUITES[@]}"; then
-    continue # it starts when the first suite comes that needs it
+  if is_one_of "$suite" "${CLUSTER_SUITES[@]}" "${CLIENT_SUITES[@]}"; then
+    continue # a cluster starts when the first suite comes that needs it, and a client's own tests start a broker of their own
   elif is_one_of "$suite" "${COORDINATOR_SUITES[@]}"; then
     needed_by_coordinator+=("$suite")
   else
     needed_by_broker+=("$suite")
   fi
 done
+export GIVEN_BOOTSTRAP=$given_bootstrap
 [ ${#needed_by_broker[@]} = 0 ] || start_what_the_broker_suites_need "${needed_by_broker[@]}"
 [ ${#needed_by_coordinator[@]} = 0 ] || start_what_the_coordinator_suites_need
 
@@ -188,8 +192,7 @@ for suite in "${suites[@]}"; do
   echo "== $suite"
   "$here/suites/$suite.sh" 2>&1 | tee "$WORK/$suite.out"
   code=${PIPESTATUS[0]}
-  read -r suite_passed suite_failed < <(sums "$WORK/$suite.out")
-  suite_skipped=0
+  read -r suite_passed suite_failed suite_skipped < <(sums "$WORK/$suite.out")
   if [ "$code" = "$SKIPPED" ]; then
     suite_skipped=1
   elif [ "$code" != 0 ] && [ "$suite_failed" = 0 ]; then

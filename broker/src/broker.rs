@@ -16,6 +16,7 @@ use crate::{
     api::fetch_session::Sessions,
     cluster::Cluster,
     config::{BrokerConfig, listener::Listener, topic::Layers},
+    group::Groups,
     log::{LogContext, LogDirectories, LogError},
     metadata::{MetadataImage, MetadataPosition, image::ALL_BROKERS},
     observe::Observers,
@@ -40,6 +41,7 @@ pub struct Broker {
     topics: RwLock<Arc<Topics>>,
     sessions: Mutex<Sessions>,
     producer_ids: ProducerIds,
+    groups: Groups,
     replication: Replication,
     outbox: Arc<Outbox>,
     throttles: Throttles,
@@ -62,6 +64,7 @@ impl Broker {
             this: this.clone(),
             sessions: Mutex::new(Sessions::new(config.fetch_session_slots)),
             producer_ids: ProducerIds::new(cluster.clone()),
+            groups: Groups::new(&config.groups),
             topics: RwLock::default(),
             replication: Replication::default(),
             outbox: Arc::default(),
@@ -131,6 +134,11 @@ impl Broker {
         &self.producer_ids
     }
 
+    /// The groups that this broker coordinates.
+    pub fn groups(&self) -> &Groups {
+        &self.groups
+    }
+
     /// The partitions that have in-sync replicas to propose.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
@@ -160,6 +168,7 @@ impl Broker {
     /// # Errors
     /// Where something could not be made durable; the next start then recovers as after a crash.
     pub(crate) async fn stop(&self) -> Result<(), LogError> {
+        self.groups.stop();
         let topics = self.topics();
         for partition in topics.partitions() {
             partition.close().await?;

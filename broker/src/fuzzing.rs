@@ -4,13 +4,19 @@
 //! A target takes any bytes. It may refuse them; it may not panic, and it may not allocate by a length that the bytes
 //! only claim.
 
-use crate::{config::properties, log::fuzz_targets, types::TopicId};
+use crate::{
+    config::{BrokerConfig, properties},
+    group::{self, Loader, Now},
+    log::fuzz_targets,
+    types::{Offset, TopicId},
+};
 use bytes::Bytes;
 use sillon_protocol::{
     messages::{AnyRequest, AnyResponse, SUPPORTED_APIS, decode_request_header, supported_versions},
     records::{BatchHeader, produce_batch, split_batches},
     wire::Decoder,
 };
+use std::sync::Arc;
 
 /// A decoder, fed with any bytes.
 pub type Target = fn(&[u8]);
@@ -28,6 +34,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("server.properties", |bytes| drop(properties::parse(&String::from_utf8_lossy(bytes), "fuzz"))),
     ("configuration", configuration),
     ("topic id", topic_id),
+    ("record of a group", record_of_a_group),
     ("offset checkpoint", fuzz_targets::offset_checkpoint),
     ("leader epoch checkpoint", fuzz_targets::epoch_checkpoint),
     ("partition.metadata", fuzz_targets::partition_metadata),
@@ -39,6 +46,7 @@ pub const TARGETS: &[(&str, Target)] = &[
 /// Bytes that each of some targets accepts, to start from.
 pub fn samples() -> Vec<Vec<u8>> {
     let mut samples = fuzz_targets::samples();
+    samples.extend(group::sample_records());
     samples.push(b"broker.id=1\nlisteners=PLAINTEXT://:9092\nlog.retention.hours=3\n".to_vec());
     samples
 }
@@ -86,6 +94,18 @@ fn topic_id(bytes: &[u8]) {
     let _refused = String::from_utf8_lossy(bytes).parse::<TopicId>();
 }
 
+/// The first byte says how long the key is; the rest is the value.
+fn record_of_a_group(bytes: &[u8]) {
+    let Some((length, rest)) = bytes.split_first() else { return };
+    let (key, value) = rest.split_at(usize::from(*length).min(rest.len()));
+    let (key, value) = (Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));
+    let mut loader = Loader::default();
+    let _refused = loader.add(&key, Some(&value), 0);
+    let now = Now { monotonic: Default::default(), unix_ms: 0 };
+    let shard = loader.finish(Arc::new(BrokerConfig::default().groups), false, Offset::ZERO, now);
+    let _described: Vec<_> = shard.list().filter_map(|group| shard.describe(&group.group_id)).collect();
+}
+
 fn configuration(bytes: &[u8]) {
-    let _refused = crate::config::BrokerConfig::from_properties(&String::from_utf8_lossy(bytes), "fuzz");
+    let _refused = BrokerConfig::from_properties(&String::from_utf8_lossy(bytes), "fuzz");
 }

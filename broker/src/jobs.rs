@@ -1,7 +1,7 @@
-//! What a broker does by itself from time to time: syncing, checkpoints, retention, another try at logs that are
-//! offline. Owns the intervals; what is done belongs to the broker and its logs.
+//! What a broker does by itself from time to time: syncing, checkpoints, retention, compaction, another try at logs that
+//! are offline. Owns the intervals; what is done belongs to the broker and its logs.
 
-use crate::{broker::Broker, replication};
+use crate::{broker::Broker, cleaner, replication};
 use sillon_runtime::Tasks;
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -37,6 +37,7 @@ pub(crate) fn start(broker: &Arc<Broker>) -> Tasks {
         broker.topics().partitions().for_each(|partition| partition.on_tick(now));
     });
     jobs.tasks.push(replication::start(broker));
+    cleaner::start(broker, &mut jobs.tasks);
     jobs.tasks
 }
 

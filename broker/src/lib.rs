@@ -3,6 +3,7 @@
 //! ```text
 //!   server (frames in, frames out)
 //!     └─ api/* (one file per request kind)
+//!          ├─ group        (consumer groups and their offsets)
 //!          ├─ partition    (a replica: leader or follower)  ──  log/* (segments, indexes, recovery)
 //!          ├─ replication  (fetching from leaders)
 //!          ├─ cluster      (session, registration, metadata)  ──  controller (who leads, where replicas lie)
@@ -13,12 +14,14 @@
 
 mod api;
 pub mod broker;
+mod cleaner;
 pub mod cluster;
 pub mod config;
 pub mod controller;
 mod embedded;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod group;
 mod jobs;
 mod join;
 pub mod log;

@@ -4,6 +4,7 @@
 //! nobody hears is not even built.
 
 use crate::{
+    group::facts::GroupFact,
     metadata::MetadataPosition,
     types::{
         BrokerEpoch, BrokerId, ControllerEpoch, LeaderEpoch, Offset, PartitionEpoch, ProducerId, TopicId,
@@ -155,6 +156,25 @@ pub enum Observation<'a> {
         high_watermark: Offset,
         /// Why.
         reason: LogStartReason,
+    },
+    /// Segments were compacted: one takes the place of some, or nothing of one had to go.
+    SegmentsCleaned {
+        /// Whose log.
+        partition: &'a TopicPartition,
+        /// Their first offset.
+        from: Offset,
+        /// One past their last offset.
+        to: Offset,
+        /// How many they were.
+        segments: usize,
+        /// Records that are left.
+        records_kept: u64,
+        /// Records that went.
+        records_removed: u64,
+        /// Bytes before.
+        bytes_before: u64,
+        /// Bytes that are left.
+        bytes_after: u64,
     },
     /// A write or a sync failed: no append until the log is opened again.
     LogOffline {
@@ -335,6 +355,15 @@ pub enum Observation<'a> {
         high_watermark: Offset,
         /// Log start offset told along with them.
         log_start: Offset,
+    },
+    /// Something has happened to a group that this broker coordinates.
+    Group {
+        /// The partition of the offsets topic in which the group lives.
+        partition: &'a TopicPartition,
+        /// The epoch in which this broker leads it.
+        leader_epoch: LeaderEpoch,
+        /// What.
+        fact: &'a GroupFact,
     },
     /// The topic's partitions are gone.
     TopicDeleted {

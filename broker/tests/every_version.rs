@@ -26,13 +26,16 @@ fn topics_by_name(name: &str) -> Option<Vec<MetadataRequestTopic>> {
 fn every_offered_version_is_answered() {
     let directory = tempfile::tempdir().unwrap();
     scenario(|runtime| async move {
-        let broker = start(&runtime, directory.path(), "").await;
+        let more = "offsets.topic.num.partitions=2\ngroup.initial.rebalance.delay.ms=0";
+        let broker = start(&runtime, directory.path(), more).await;
         let connection = connect(&runtime, &broker).await;
         create_topic(&connection, "t", 2, &[]).await;
         produce(&connection, "t", batch(&["a"], 1_700_000_000_000, None)).await;
         ask_about_records(&connection).await;
         ask_about_topics(&connection).await;
         ask_about_configuration(&connection).await;
+        ask_about_groups(&connection).await;
+        ask_about_offsets(&connection).await;
         broker.stop().await.unwrap();
     });
 }
@@ -243,4 +246,96 @@ async fn ask_about_configuration(connection: &Connection) {
         })
         .await;
     }
+}
+
+async fn ask_about_groups(connection: &Connection) {
+    in_all_versions(connection, |version| JoinGroupRequest {
+        group_id: format!("joined-in-{version}"),
+        session_timeout_ms: 6000,
+        rebalance_timeout_ms: if version >= 1 { 6000 } else { -1 },
+        protocol_type: "consumer".to_owned(),
+        protocols: vec![JoinGroupRequestProtocol { name: "range".to_owned(), ..Default::default() }],
+        reason: (version >= 8).then(|| "because".to_owned()),
+        ..JoinGroupRequest::default()
+    })
+    .await;
+    // As nobody in particular, and as somebody unknown to a group that exists and one that does not.
+    for group_id in ["", "joined-in-3", "unknown"] {
+        let group_id = group_id.to_owned();
+        in_all_versions(connection, |_| SyncGroupRequest {
+            group_id: group_id.clone(),
+            member_id: "x".to_owned(),
+            ..SyncGroupRequest::default()
+        })
+        .await;
+        in_all_versions(connection, |version| HeartbeatRequest {
+            group_id: group_id.clone(),
+            member_id: "x".to_owned(),
+            group_instance_id: (version >= 3).then(|| "i".to_owned()),
+            ..HeartbeatRequest::default()
+        })
+        .await;
+        in_all_versions(connection, |version| {
+            let (group_id, member_id) = (group_id.clone(), "x".to_owned());
+            match version {
+                ..=2 => LeaveGroupRequest { group_id, member_id, ..LeaveGroupRequest::default() },
+                _ => {
+                    let member = MemberIdentity { member_id, ..MemberIdentity::default() };
+                    LeaveGroupRequest { group_id, members: vec![member], ..LeaveGroupRequest::default() }
+                }
+            }
+        })
+        .await;
+    }
+    let groups = vec!["joined-in-3".to_owned(), "unknown".to_owned(), String::new()];
+    in_all_versions(connection, |version| DescribeGroupsRequest {
+        groups: groups.clone(),
+        include_authorized_operations: version >= 3,
+    })
+    .await;
+    in_all_versions(connection, |version| ListGroupsRequest {
+        states_filter: if version >= 4 { vec!["Stable".to_owned()] } else { Vec::new() },
+        types_filter: if version >= 5 { vec!["classic".to_owned()] } else { Vec::new() },
+    })
+    .await;
+    in_all_versions(connection, |_| DeleteGroupsRequest { groups_names: groups.clone() }).await;
+}
+
+async fn ask_about_offsets(connection: &Connection) {
+    for generation in [-1, 7] {
+        in_all_versions(connection, |version| OffsetCommitRequest {
+            group_id: format!("committed-in-{version}"),
+            generation_id_or_member_epoch: generation,
+            topics: vec![OffsetCommitRequestTopic {
+                name: "t".to_owned(),
+                partitions: vec![OffsetCommitRequestPartition { committed_offset: 1, ..Default::default() }],
+            }],
+            ..OffsetCommitRequest::default()
+        })
+        .await;
+    }
+    let topic = OffsetFetchRequestTopic { name: "t".to_owned(), partition_indexes: vec![0, 9] };
+    for topics in [Some(vec![topic]), None] {
+        in_all_versions(connection, |version| {
+            let (group_id, mut topics) = (format!("committed-in-{version}"), topics.clone());
+            if version >= 8 {
+                let group =
+                    OffsetFetchRequestGroup { group_id, topics, ..OffsetFetchRequestGroup::default() };
+                return OffsetFetchRequest { groups: vec![group], ..OffsetFetchRequest::default() };
+            }
+            if version < 2 {
+                topics.get_or_insert_default();
+            }
+            OffsetFetchRequest { group_id, topics, ..OffsetFetchRequest::default() }
+        })
+        .await;
+    }
+    in_all_versions(connection, |_| OffsetDeleteRequest {
+        group_id: "committed-in-8".to_owned(),
+        topics: vec![OffsetDeleteRequestTopic {
+            name: "t".to_owned(),
+            partitions: vec![OffsetDeleteRequestPartition::default()],
+        }],
+    })
+    .await;
 }

@@ -9,7 +9,7 @@
 //! confirm it. The first failure ends the connection: everyone who waits gets it, and everyone who comes later.
 
 use crate::{ConnectionError, Versions};
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use sillon_protocol::{
     frame::{self, FrameReader},
     messages::{ApiVersionsRequest, ApiVersionsResponse, ResponseHeader},
@@ -19,6 +19,7 @@ use sillon_runtime::{ReadHalf, Runtime, Tasks, WriteHalf};
 use std::{
     collections::VecDeque,
     future::Future,
+    io::IoSlice,
     ops::RangeInclusive,
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
@@ -60,9 +61,41 @@ impl Default for ConnectionOptions {
     }
 }
 
+/// A frame in pieces that are sent one after the other, or by one vectored write.
+struct Parts(VecDeque<Bytes>);
+
+impl Buf for Parts {
+    fn remaining(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.0.front().map_or(&[], |part| part)
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        for (slice, part) in slices.iter_mut().zip(&self.0) {
+            *slice = IoSlice::new(part);
+        }
+        slices.len().min(self.0.len())
+    }
+
+    fn advance(&mut self, mut bytes: usize) {
+        while bytes > 0 {
+            let first = self.0.front_mut().expect("nobody advances past the end");
+            let step = bytes.min(first.len());
+            first.advance(step);
+            bytes -= step;
+            if first.is_empty() {
+                self.0.pop_front();
+            }
+        }
+    }
+}
+
 /// A frame to be sent.
 struct Outgoing {
-    frame: Bytes,
+    frame: Parts,
     /// Of a request without an answer: given back when the frame is sent.
     _place: Option<OwnedSemaphorePermit>,
 }
@@ -292,11 +325,12 @@ impl Connection {
             return Err(failure.clone());
         }
         let correlation_id = queues.next_correlation_id;
-        let mut encoder = Encoder::new();
+        // Record batches go from their own buffers to the socket.
+        let mut encoder = Encoder::sharing();
         frame::encode_request(&mut encoder, version, correlation_id, Some(&self.options.client_id), request)
             .map_err(|source| ConnectionError::Unsayable { api: R::API_KEY, version, source })?;
         queues.next_correlation_id = correlation_id.wrapping_add(1);
-        let outgoing = Outgoing { frame: encoder.buffer.freeze(), _place: place };
+        let outgoing = Outgoing { frame: Parts(encoder.into_parts()), _place: place };
         self.outgoing.send(outgoing).map_err(|_closed| ConnectionError::Closed)?;
         Ok(correlation_id)
     }
@@ -347,9 +381,9 @@ async fn send_frames(
     mut queued: mpsc::UnboundedReceiver<Outgoing>,
     shared: Arc<Shared>,
 ) {
-    while let Some(outgoing) = queued.recv().await {
+    while let Some(mut outgoing) = queued.recv().await {
         let sent = async {
-            writer.write_all(&outgoing.frame).await?;
+            writer.write_all_buf(&mut outgoing.frame).await?;
             writer.flush().await
         };
         if let Err(error) = sent.await {

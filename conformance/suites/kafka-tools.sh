@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Apache Kafka 4.1's own command line tools against the cluster that CLUSTER controls: topics, configuration, leader election, reassignment, log
-# directories, deletion of records, with three replicas. One broker is killed and started again meanwhile.
+# Apache Kafka 4.1's own command line tools against the cluster that CLUSTER controls: topics, consumer groups, configuration, leader election,
+# reassignment, log directories, deletion of records, with three replicas. One broker is killed and started again meanwhile.
 . "$(dirname "$(realpath "$0")")/../lib.sh"
 need_cluster
 need java "install the package openjdk-17-jre-headless"
@@ -10,6 +10,7 @@ bootstrap=$("$CLUSTER" bootstrap)
 work=$WORK/kafka-tools
 mkdir -p "$work"
 topic=tools-$(date +%s%N | tail -c 10)
+group=$topic-group
 
 # ---- the tools
 
@@ -25,6 +26,7 @@ elect() { tool org.apache.kafka.tools.LeaderElectionCommand "$@"; }
 reassign() { tool org.apache.kafka.tools.reassign.ReassignPartitionsCommand "$@"; }
 log_directories() { tool org.apache.kafka.tools.LogDirsCommand --describe "$@"; }
 offsets() { tool org.apache.kafka.tools.GetOffsetShell "$@"; }
+groups() { tool org.apache.kafka.tools.consumer.group.ConsumerGroupCommand "$@"; }
 delete_records() { tool org.apache.kafka.tools.DeleteRecordsCommand "$@"; }
 
 # told PATTERN...: each stands in what the last tool printed.
@@ -88,6 +90,63 @@ ends() { offsets --topic "$topic" --time latest && [ "$(sum_of_offsets)" = 7000 
 consume() {
   tool org.apache.kafka.tools.consumer.ConsoleConsumer --topic "$topic" --partition 0 --offset earliest --max-messages 100 --timeout-ms 20000 >/dev/null
   told 'Processed a total of 100 messages'
+}
+# sums_of_group: of the last description, how many partitions of the topic, and the sums of their committed offsets and lags.
+sums_of_group() { awk -v topic="$topic" '$2 == topic { rows += 1; offsets += $4; lag += $6 } END { print rows + 0, offsets + 0, lag + 0 }' "$work/output"; }
+group_stands_at() { # ROWS OFFSETS LAG
+  groups --describe --group "$group" >/dev/null
+  [ "$(sums_of_group)" = "$*" ] || { echo "partitions, offsets, lag: $(sums_of_group), not $*"; head -c 300 "$work/output"; return 1; }
+}
+group_consumes() {
+  tool org.apache.kafka.tools.consumer.ConsoleConsumer --topic "$topic" --group "$group" --from-beginning --max-messages 7000 --timeout-ms 30000 >/dev/null
+  told 'Processed a total of 7000 messages' && group_stands_at 7 7000 0
+}
+groups_listed() {
+  groups --list && told "^$group\$" && groups --list --state && told "^$group +.*Empty" && groups --list --state stable && ! grep -q "^$group " "$work/output" &&
+    tool org.apache.kafka.tools.GroupsCommand --list && told "^$group +Classic +consumer" || return
+  groups --describe --group "no-such-$group"
+  told 'does not exist|not found'
+}
+state_is() { groups --describe --state --group "$group-a" >/dev/null && told "^$group-a +$1"; }
+group_with_a_member() {
+  local consumer code=0
+  java -Xmx256m -XX:TieredStopAtLevel=1 "-DLOGF=$work/log" "-Dlog4j2.configurationFile=file:$conformance/peers/log4j2.properties" -cp "$jars/*" \
+    org.apache.kafka.tools.consumer.ConsoleConsumer --topic "$topic" --group "$group-a" --bootstrap-server "$bootstrap" >"$work/consumer" 2>&1 &
+  consumer=$!
+  seen_with_its_member || code=1
+  kill -TERM "$consumer"
+  wait "$consumer"
+  [ "$code" = 0 ] && within 15 state_is '.*Empty +0' && groups --delete --group "$group-a" && told 'was successful'
+}
+seen_with_its_member() {
+  within 30 state_is '[0-9.:]+ +\([1-3]\) .*Stable +1' && groups --describe --members --verbose --group "$group-a" && told "^$group-a +console-consumer-.* 7 .*$topic" || return
+  groups --describe --group "$group-a" && told "^$group-a +$topic +.*console-consumer-" || return
+  groups --delete --group "$group-a"
+  told GroupNotEmptyException || return
+  groups --reset-offsets --to-earliest --group "$group-a" --topic "$topic" --execute
+  told 'inactive'
+}
+reset() { groups --reset-offsets --group "$group" "$@" >/dev/null; }
+offsets_reset() {
+  reset --topic "$topic" --to-earliest --dry-run && group_stands_at 7 7000 0 && reset --topic "$topic" --to-earliest --execute && group_stands_at 7 0 7000 &&
+    reset --topic "$topic:0,1" --to-offset 10 --execute && group_stands_at 7 20 6980 && reset --topic "$topic:1" --shift-by 5 --execute && group_stands_at 7 25 6975 &&
+    reset --topic "$topic" --by-duration PT0S --execute && group_stands_at 7 7000 0 && reset --all-topics --to-current --execute && group_stands_at 7 7000 0
+}
+has_no_offset_of() { groups --describe --group "$group" >/dev/null && awk -v topic="$topic" -v partition="$1" '$2 == topic && $3 == partition && $4 != "-" { found = 1 } END { exit found }' "$work/output"; }
+offsets_deleted() { groups --delete-offsets --group "$group" --topic "$topic:0" && told "^$topic +0 +Successful" && has_no_offset_of 0 && ! has_no_offset_of 1; }
+group_deleted() {
+  groups --delete --group "$group" && told "Deletion of requested consumer groups \\('$group'\\) was successful" && groups --list && ! grep -qx "$group" "$work/output" || return
+  groups --delete --group "$group"
+  told GroupIdNotFoundException
+}
+measured_in_a_group() {
+  tool org.apache.kafka.tools.ConsumerPerformance --topic "$topic" --messages 7000 --timeout 20000 --hide-header --group "$group-p" >/dev/null &&
+    awk -F', ' 'END { exit !($5 >= 7000) }' "$work/output" && groups --delete --group "$group-p"
+}
+verified_in_a_group() {
+  tool org.apache.kafka.tools.VerifiableConsumer --topic "$topic" --group-id "$group-v" --group-protocol CLASSIC --max-messages 7000 >/dev/null &&
+    told '"name":"partitions_assigned"' '"name":"offsets_committed".*"success":true' '"name":"shutdown_complete"' || return
+  [ "$(grep -o '"name":"records_consumed","count":[0-9]*' "$work/output" | awk -F: '{ sum += $3 } END { print sum + 0 }')" = 7000 ] && groups --delete --group "$group-v"
 }
 directories() {
   log_directories --topic-list "$topic" && told 'Received log directory information from brokers 1,2,3' "\"partition\":\"$topic-0\",\"size\":[1-9][0-9]*,\"offsetLag\":0" &&
@@ -167,6 +226,14 @@ step "replicas assigned by hand" assign_by_hand
 step "records written, acks=all" produce
 step "ends of the logs" ends
 step "records read" consume
+step "records read in a group" group_consumes
+step "groups listed" groups_listed
+step "group with a member" group_with_a_member
+step "offsets of a group reset" offsets_reset
+step "offsets of a group deleted" offsets_deleted
+step "group deleted" group_deleted
+step "consumers measured in a group" measured_in_a_group
+step "consumer verified in a group" verified_in_a_group
 step "log directories of three brokers" directories
 step "records deleted" delete_some_records
 step "configuration of a topic" configuration_of_a_topic

@@ -110,8 +110,7 @@ pub fn encode_frame(
             Ok(())
         }
         Err(error) => {
-            encoder.buffer.truncate(start);
-            encoder.deferred.truncate(deferred_before);
+            encoder.truncate(start, deferred_before);
             Err(error)
         }
     }
@@ -217,6 +216,26 @@ mod tests {
         });
         assert_eq!(result, Err(EncodeError::TooLong { length: 7 }));
         assert_eq!((encoder.buffer, encoder.deferred), before);
+    }
+
+    #[test]
+    fn long_byte_strings_are_shared_and_the_frame_is_the_same() {
+        use crate::messages::{ProducePartition, ProduceRequest, ProduceTopic};
+        let partition = |index, length| ProducePartition { index, records: Some(vec![7; length].into()) };
+        let topic = ProduceTopic {
+            name: "orders".into(),
+            partition_data: vec![partition(0, 100_000), partition(1, 10), partition(2, 2048)],
+            ..Default::default()
+        };
+        let request = ProduceRequest { topic_data: vec![topic], ..Default::default() };
+        let (mut copying, mut sharing) = (Encoder::new(), Encoder::sharing());
+        encode_request(&mut copying, 9, 1, Some("c"), &request).expect("sayable");
+        encode_request(&mut sharing, 9, 1, Some("c"), &request).expect("sayable");
+        let parts = sharing.into_parts();
+        assert_eq!(parts.len(), 5);
+        let records = request.topic_data[0].partition_data[0].records.as_ref().expect("some");
+        assert_eq!(parts[1].as_ptr(), records.as_ptr(), "not copied");
+        assert_eq!(parts.into_iter().flatten().collect::<Vec<u8>>(), copying.buffer);
     }
 
     proptest! {

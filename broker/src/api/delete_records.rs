@@ -3,6 +3,7 @@
 use crate::{
     broker::{Broker, Topics},
     log::LogError,
+    metadata::names,
     partition::Partition,
     server::dispatch::Client,
     types::Offset,
@@ -58,10 +59,17 @@ pub(crate) async fn handle(
 
 /// Removes the records here.
 async fn delete(topics: &Topics, topic: &str, wanted: &DeleteRecordsPartition) -> Deleted {
+    if names::is_internal(topic) {
+        return Err(ErrorCode::INVALID_TOPIC_EXCEPTION);
+    }
     let topic = topics.by_name(topic).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let partition = topic.partition(wanted.partition_index)?;
     if !partition.is_leader() {
         return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
+    }
+    // Of a topic that is only compacted, the newest record of a key is never deleted but by a tombstone.
+    if !partition.log().config().delete {
+        return Err(ErrorCode::POLICY_VIOLATION);
     }
     let to = match wanted.offset {
         DELETE_TO_HIGH_WATERMARK => partition.high_watermark(),

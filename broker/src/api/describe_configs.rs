@@ -164,7 +164,7 @@ fn type_number(kind: Kind) -> i8 {
         Kind::Text | Kind::Enum(_) => 2,
         Kind::Int(..) => 3,
         Kind::Long(..) => 5,
-        Kind::Ratio => 6,
+        Kind::Ratio | Kind::Double => 6,
         Kind::List(_) | Kind::Replicas => 7,
     }
 }

@@ -99,6 +99,7 @@ fn describe(
     DescribeTopicPartitionsTopic {
         name: Some(name.to_owned()),
         topic_id: topic.id.0,
+        is_internal: names::is_internal(name),
         partitions: view.partitions(topic, from, page).into_iter().map(partition).collect(),
         topic_authorized_operations: ALL_TOPIC_OPERATIONS,
         ..DescribeTopicPartitionsTopic::default()

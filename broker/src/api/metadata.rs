@@ -8,6 +8,7 @@ use super::{
 };
 use crate::{
     broker::Broker,
+    group::creation_of_offsets_topic,
     metadata::{MetadataPosition, TopicImage, names},
     server::dispatch::Client,
     types::TopicId,
@@ -72,8 +73,15 @@ async fn create_missing(
             refusals.insert(name.clone(), ErrorCode::INVALID_TOPIC_EXCEPTION);
         } else if image.topic(name).is_none() {
             let (num_partitions, replication_factor) = (-1, -1);
-            let name = name.clone();
-            let topic = CreatableTopic { name, num_partitions, replication_factor, ..Default::default() };
+            let topic = match name.as_str() {
+                names::OFFSETS_TOPIC => creation_of_offsets_topic(&admin.config.groups, image.brokers.len()),
+                _ => CreatableTopic {
+                    name: name.clone(),
+                    num_partitions,
+                    replication_factor,
+                    ..Default::default()
+                },
+            };
             missing.insert(topic.name.clone(), topic);
         }
     }
@@ -198,6 +206,7 @@ fn present(
     MetadataResponseTopic {
         name: Some(name.to_owned()),
         topic_id: topic.id.0,
+        is_internal: names::is_internal(name),
         partitions: view.partitions(topic, 0, usize::MAX).into_iter().map(partition).collect(),
         topic_authorized_operations: if operations {
             ALL_TOPIC_OPERATIONS

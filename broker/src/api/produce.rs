@@ -8,6 +8,7 @@ use crate::{
     broker::{Broker, Topic},
     join::join_all,
     log::AppendError,
+    metadata::names,
     partition::{Appending, ProduceError},
     server::dispatch::Client,
     types::TopicId,
@@ -16,8 +17,8 @@ use bytes::Bytes;
 use sillon_protocol::{
     ErrorCode,
     messages::{
-        ProducePartition, ProducePartitionResponse, ProduceRequest, ProduceResponse, ProduceTopic,
-        ProduceTopicResponse,
+        BatchIndexAndErrorMessage, ProducePartition, ProducePartitionResponse, ProduceRequest,
+        ProduceResponse, ProduceTopic, ProduceTopicResponse,
     },
     records,
 };
@@ -31,7 +32,20 @@ const FIRST_VERSION_WITH_LEADERS: i16 = 10;
 /// All in-sync replicas must have the records.
 const ACKS_ALL: i16 = -1;
 
-type Refusal = (ErrorCode, Option<String>);
+/// Why a batch was not taken.
+#[derive(Clone)]
+struct Refusal {
+    code: ErrorCode,
+    message: Option<String>,
+    /// The records that are at fault, where it is some: their numbers in the batch (KIP-467).
+    records: Vec<i32>,
+}
+
+impl Refusal {
+    fn new(code: ErrorCode, message: impl Into<Option<String>>) -> Refusal {
+        Refusal { code, message: message.into(), records: Vec::new() }
+    }
+}
 
 /// What became of one partition's batch so far.
 struct Progress {
@@ -81,10 +95,10 @@ pub(crate) fn has_error(response: &ProduceResponse) -> bool {
 /// What is wrong with the request as a whole.
 fn refuse_all(request: &ProduceRequest) -> Option<Refusal> {
     if !(-1..=1).contains(&request.acks) {
-        return Some((ErrorCode::INVALID_REQUIRED_ACKS, None));
+        return Some(Refusal::new(ErrorCode::INVALID_REQUIRED_ACKS, None));
     }
     let unavailable = || Some("Transactions are not available in this version.".to_owned());
-    request.transactional_id.as_ref().map(|_| (ErrorCode::INVALID_TXN_STATE, unavailable()))
+    request.transactional_id.as_ref().map(|_| Refusal::new(ErrorCode::INVALID_TXN_STATE, unavailable()))
 }
 
 async fn append_topic(
@@ -99,11 +113,15 @@ async fn append_topic(
     let named_id = TopicId(request.topic_id);
     let topic = if by_id { topics.by_id(named_id) } else { topics.by_name(&request.name) };
     let unknown = if by_id { ErrorCode::UNKNOWN_TOPIC_ID } else { ErrorCode::UNKNOWN_TOPIC_OR_PARTITION };
+    // The brokers' own topics hold what the brokers make of clients' requests, and nothing else.
+    let internal = topic.is_some_and(|topic| names::is_internal(&topic.name));
+    let internal = internal.then(|| Refusal::new(ErrorCode::INVALID_TOPIC_EXCEPTION, None));
+    let refusal = refusal.or(internal.as_ref());
     let mut partitions = Vec::with_capacity(request.partition_data.len());
     for ProducePartition { index, records } in request.partition_data {
         let result = match (refusal, topic) {
             (Some(refusal), _) => Err(refusal.clone()),
-            (None, None) => Err((unknown, None)),
+            (None, None) => Err(Refusal::new(unknown, None)),
             (None, Some(topic)) => append(topic, version, acks, index, records).await,
         };
         partitions.push(Progress { index, result });
@@ -118,14 +136,12 @@ async fn append(
     index: i32,
     records: Option<Bytes>,
 ) -> Result<Appending, Refusal> {
-    let partition = topic.partition(index).map_err(|code| (code, None))?;
+    let partition = topic.partition(index).map_err(|code| Refusal::new(code, None))?;
     let batch = records::produce_batch(&records.unwrap_or_default(), version)
         .map_err(|error| refusal_for(&AppendError::Record(error)))?;
     if batch.is_transactional() {
-        return Err((
-            ErrorCode::INVALID_TXN_STATE,
-            Some("Transactions are not available in this version.".to_owned()),
-        ));
+        let message = "Transactions are not available in this version.".to_owned();
+        return Err(Refusal::new(ErrorCode::INVALID_TXN_STATE, message));
     }
     partition.append(batch, acks == ACKS_ALL).await.map_err(|error| refusal_of(&error))
 }
@@ -161,7 +177,7 @@ async fn wait_for_commits(broker: &Broker, progress: &mut [TopicProgress], deadl
         };
         if let Err(code) = verdict {
             is_over |= code == ErrorCode::REQUEST_TIMED_OUT;
-            part.result = Err((code, None));
+            part.result = Err(Refusal::new(code, None));
         }
     }
 }
@@ -208,21 +224,26 @@ fn partition_response(acks: i16, index: i32, result: Result<Appending, Refusal>)
                 ..ProducePartitionResponse::default()
             }
         }
-        Err((code, error_message)) => ProducePartitionResponse {
+        Err(Refusal { code, message, records }) => ProducePartitionResponse {
             index,
             error_code: code.code(),
             base_offset: -1,
-            error_message,
+            record_errors: records.into_iter().map(|index| record_error(index, message.clone())).collect(),
+            error_message: message,
             ..ProducePartitionResponse::default()
         },
     }
 }
 
+fn record_error(index: i32, message: Option<String>) -> BatchIndexAndErrorMessage {
+    BatchIndexAndErrorMessage { batch_index: index, batch_index_error_message: message }
+}
+
 fn refusal_of(error: &ProduceError) -> Refusal {
     match error {
         ProduceError::Append(error) => refusal_for(error),
-        ProduceError::Sync(error) => (ErrorCode::KAFKA_STORAGE_ERROR, Some(error.to_string())),
-        ProduceError::Refused(code) => (*code, None),
+        ProduceError::Sync(error) => Refusal::new(ErrorCode::KAFKA_STORAGE_ERROR, error.to_string()),
+        ProduceError::Refused(code) => Refusal::new(*code, None),
     }
 }
 
@@ -230,6 +251,7 @@ fn refusal_of(error: &ProduceError) -> Refusal {
 fn refusal_for(error: &AppendError) -> Refusal {
     let code = match error {
         AppendError::Record(error) => error.error_code(),
+        AppendError::MissingKey { .. } => ErrorCode::INVALID_RECORD,
         AppendError::TooLarge { .. } => ErrorCode::MESSAGE_TOO_LARGE,
         AppendError::LargerThanSegment { .. } => ErrorCode::RECORD_LIST_TOO_LARGE,
         AppendError::InvalidTimestamp { .. } => ErrorCode::INVALID_TIMESTAMP,
@@ -241,5 +263,9 @@ fn refusal_for(error: &AppendError) -> Refusal {
         AppendError::OutOfOrderOffset { .. } => ErrorCode::UNKNOWN_SERVER_ERROR,
         AppendError::Offline(_) => ErrorCode::KAFKA_STORAGE_ERROR,
     };
-    (code, Some(error.to_string()))
+    let records = match error {
+        AppendError::MissingKey { indexes, .. } => indexes.clone(),
+        _ => Vec::new(),
+    };
+    Refusal { code, message: Some(error.to_string()), records }
 }

@@ -59,6 +59,7 @@ impl Broker {
             updated.into_iter().for_each(|topic| next.insert(Arc::new(topic)));
         }
         *self.topics.write().expect("no writer panics") = Arc::new(next);
+        self.groups.follow_roles(self);
         if applied.as_ref().is_none_or(|applied| applied.brokers != image.brokers) {
             self.replication.brokers_changed();
         }
@@ -76,6 +77,7 @@ impl Broker {
             for partition in topic.here() {
                 self.remove_replica(partition).await;
             }
+            self.groups.topic_deleted(&topic.name);
             self.observers.tell(|| Observation::TopicDeleted { topic: &topic.name, topic_id: topic.id });
         }
     }
@@ -296,6 +298,7 @@ impl Broker {
         if topics.iter().any(|topic| !topic.is_complete()) {
             self.reconcile(&self.image()).await;
         }
+        self.groups.follow_roles(self);
     }
 
     /// Writes all high watermarks to their checkpoint.

@@ -91,6 +91,11 @@ impl Topic {
         }
     }
 
+    /// How many partitions it has.
+    pub fn partition_count(&self) -> i32 {
+        i32::try_from(self.image.partitions.len()).expect("partitions are numbered by i32")
+    }
+
     /// A partition's true state, as the metadata has it.
     pub fn partition_image(&self, index: i32) -> Option<&PartitionImage> {
         self.image.partition(index)

@@ -1,6 +1,12 @@
 //! Every configuration key that this broker honours, as one table: name, type, default, range, meaning.
 //! Owns the table and the checking of a single value; never holds a configuration.
 
+mod cleaner;
+
+pub use cleaner::CLEANER_KEYS;
+
+use super::group::GROUP_KEYS;
+
 /// What values a key takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
@@ -12,6 +18,8 @@ pub enum Kind {
     Long(i64, i64),
     /// A number from 0 to 1.
     Ratio,
+    /// A number from 0 on, whole or not.
+    Double,
     /// One of these words.
     Enum(&'static [&'static str]),
     /// A comma-separated list of these words.
@@ -49,7 +57,12 @@ const fn topic(
     Key { name, kind, default, documentation, broker_synonym, dynamic: true }
 }
 
-const fn broker(name: &'static str, kind: Kind, default: &'static str, documentation: &'static str) -> Key {
+pub(super) const fn broker(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    documentation: &'static str,
+) -> Key {
     Key { name, kind, default, documentation, broker_synonym: "", dynamic: false }
 }
 
@@ -81,9 +94,9 @@ pub const TOPIC_KEYS: &[Key] = &[
     topic(
         "cleanup.policy",
         "log.cleanup.policy",
-        Kind::List(&["delete"]),
+        Kind::List(&["compact", "delete"]),
         "delete",
-        "What is done with old segments: delete them when they are past retention. Compaction is not available yet.",
+        "What is done with old segments: delete them when they are past retention, compact them to the newest record of each key, or both.",
     ),
     topic(
         "compression.type",
@@ -91,6 +104,13 @@ pub const TOPIC_KEYS: &[Key] = &[
         Kind::Enum(COMPRESSION_TYPES),
         "producer",
         "The codec batches are stored with; `producer` keeps the producer's.",
+    ),
+    topic(
+        "delete.retention.ms",
+        "log.cleaner.delete.retention.ms",
+        NOT_NEGATIVE,
+        "86400000",
+        "How long compaction keeps a tombstone, a key without a value, for readers that have yet to see it.",
     ),
     topic(
         "file.delete.delay.ms",
@@ -135,6 +155,13 @@ pub const TOPIC_KEYS: &[Key] = &[
         "Which replicas the throttled rate holds back as leaders, as partition:broker; `*` for all.",
     ),
     topic(
+        "max.compaction.lag.ms",
+        "log.cleaner.max.compaction.lag.ms",
+        Kind::Long(1, i64::MAX),
+        LONG_MAX,
+        "After how long a record must have been looked at by compaction, however little of the log is dirty.",
+    ),
+    topic(
         "max.message.bytes",
         "message.max.bytes",
         Kind::Int(0, i32::MAX),
@@ -161,6 +188,20 @@ pub const TOPIC_KEYS: &[Key] = &[
         Kind::Enum(TIMESTAMP_TYPES),
         "CreateTime",
         "Whether records keep their producer's time stamp or get the broker's.",
+    ),
+    topic(
+        "min.cleanable.dirty.ratio",
+        "log.cleaner.min.cleanable.ratio",
+        Kind::Ratio,
+        "0.5",
+        "Which part of a log must be dirty before it is compacted.",
+    ),
+    topic(
+        "min.compaction.lag.ms",
+        "log.cleaner.min.compaction.lag.ms",
+        NOT_NEGATIVE,
+        "0",
+        "For how long compaction leaves a record alone.",
     ),
     topic(
         "min.insync.replicas",
@@ -213,7 +254,7 @@ pub const TOPIC_KEYS: &[Key] = &[
     ),
 ];
 
-/// The keys of a broker that are not the defaults of a topic's keys.
+/// The keys of a broker that are not the defaults of a topic's keys, but for those of a part in a file of its own.
 pub const BROKER_KEYS: &[Key] = &[
     broker(
         "advertised.listeners",
@@ -464,13 +505,14 @@ impl Key {
                 Ok(number) if (0.0..=1.0).contains(&number) => Ok(()),
                 _ => Err("a number from 0 to 1 is expected".to_owned()),
             },
+            Kind::Double => match value.parse::<f64>() {
+                Ok(number) if number >= 0.0 => Ok(()),
+                _ => Err("a number from 0 on is expected".to_owned()),
+            },
             Kind::Enum(words) if words.contains(&value) => Ok(()),
             Kind::Enum(words) => Err(format!("one of {} is expected", words.join(", "))),
             Kind::List(words) => match value.split(',').map(str::trim).find(|word| !words.contains(word)) {
                 None => Ok(()),
-                Some("compact") if self.name == "cleanup.policy" || self.name == "log.cleanup.policy" => {
-                    Err("compaction is not available in this version; only delete is".to_owned())
-                }
                 Some(_) => Err(format!("a list of {} is expected", words.join(", "))),
             },
             Kind::Replicas if value == "*" || words(value).all(is_replica) => Ok(()),
@@ -517,7 +559,11 @@ pub fn topic_key(name: &str) -> Option<&'static Key> {
 
 /// Every key of a broker, those that give topics their defaults among them.
 pub fn broker_keys() -> impl Iterator<Item = &'static Key> {
-    BROKER_KEYS.iter().chain(TOPIC_KEYS.iter().filter(|key| !key.broker_synonym.is_empty()))
+    BROKER_KEYS
+        .iter()
+        .chain(GROUP_KEYS)
+        .chain(CLEANER_KEYS)
+        .chain(TOPIC_KEYS.iter().filter(|key| !key.broker_synonym.is_empty()))
 }
 
 /// The key of a broker of that name, with the topic key whose default it gives, if it gives one.
@@ -526,45 +572,4 @@ pub fn broker_key(name: &str) -> Option<&'static Key> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_default_is_a_legal_value() {
-        for key in TOPIC_KEYS.iter().chain(BROKER_KEYS) {
-            assert_eq!(key.check(key.default), Ok(()), "{}", key.name);
-        }
-    }
-
-    #[test]
-    fn tables_are_sorted_and_names_are_unique() {
-        for keys in [TOPIC_KEYS, BROKER_KEYS] {
-            assert!(keys.windows(2).all(|pair| pair[0].name < pair[1].name));
-        }
-    }
-
-    #[test]
-    fn throttled_replicas_are_partition_and_broker() {
-        let key = topic_key("leader.replication.throttled.replicas").expect("in the table");
-        for value in ["", "*", "0:1", "0:1,12:3", "0:1, 1:2"] {
-            assert_eq!(key.check(value), Ok(()), "{value}");
-        }
-        for value in ["0", "a:b", "0:-1", "*,0:1"] {
-            assert!(key.check(value).is_err(), "{value}");
-        }
-        assert!(key.is_list());
-        // It has no default on a broker, so a broker has no such key.
-        assert!(broker_key("leader.replication.throttled.replicas").is_none());
-        assert!(broker_key("").is_none());
-    }
-
-    #[test]
-    fn a_bad_value_is_told_what_is_allowed() {
-        let key = topic_key("flush.messages").expect("in the table");
-        assert_eq!(key.check("0"), Err("at least 1 is expected".to_owned()));
-        assert_eq!(key.check("many"), Err("a whole number is expected".to_owned()));
-        let key = topic_key("cleanup.policy").expect("in the table");
-        assert!(key.check("compact").is_err());
-        assert_eq!(key.check("delete"), Ok(()));
-    }
-}
+mod tests;

@@ -5,6 +5,7 @@
 //! hands in the text.
 
 pub mod cluster;
+pub mod group;
 pub mod keys;
 pub mod listener;
 pub mod properties;
@@ -12,6 +13,7 @@ pub mod topic;
 
 use crate::types::BrokerId;
 use cluster::{ClusterConfig, ReplicationConfig};
+use group::GroupConfig;
 use keys::Key;
 use listener::Listener;
 use properties::{Place, Property};
@@ -75,10 +77,16 @@ pub struct BrokerConfig {
     pub retention_check_interval_ms: u64,
     /// `replica.high.watermark.checkpoint.interval.ms`.
     pub high_watermark_checkpoint_interval_ms: u64,
+    /// `log.cleaner.enable`.
+    pub cleaner_enable: bool,
+    /// `log.cleaner.threads`.
+    pub cleaner_threads: usize,
     /// How the broker is part of its cluster.
     pub cluster: ClusterConfig,
     /// How replicas follow their leaders.
     pub replication: ReplicationConfig,
+    /// How groups are coordinated and offsets kept.
+    pub groups: GroupConfig,
     /// Every key that was set, with its value, under the name in the table of keys.
     set: BTreeMap<&'static str, String>,
 }
@@ -178,8 +186,11 @@ impl BrokerConfig {
             retention_check_interval_ms: values.number("log.retention.check.interval.ms"),
             high_watermark_checkpoint_interval_ms: values
                 .number("replica.high.watermark.checkpoint.interval.ms"),
+            cleaner_enable: values.boolean("log.cleaner.enable"),
+            cleaner_threads: values.number("log.cleaner.threads"),
             cluster: ClusterConfig::read(&values),
             replication: ReplicationConfig::read(&values),
+            groups: GroupConfig::read(&values),
             set: set.iter().map(|(name, (_, value))| (*name, value.clone())).collect(),
         })
     }

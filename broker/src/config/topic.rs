@@ -4,7 +4,7 @@ use super::{
     BrokerConfig,
     keys::{self, Key},
 };
-use crate::log::LogConfig;
+use crate::{log::LogConfig, metadata::names};
 use sillon_protocol::records::{Compression, TimestampType};
 use std::collections::BTreeMap;
 
@@ -80,6 +80,11 @@ impl Layers<'_> {
         self.topic_value(name, topic).parse().ok().expect("values are checked before they are stored")
     }
 
+    /// Whether `cleanup.policy` names a policy.
+    fn has_policy(&self, policy: &str, topic: &BTreeMap<String, String>) -> bool {
+        self.topic_value("cleanup.policy", topic).split(',').any(|word| word.trim() == policy)
+    }
+
     /// How a topic's logs behave.
     pub fn log_config(&self, topic: &BTreeMap<String, String>) -> LogConfig {
         let producer_id_expiration = keys::broker_key("producer.id.expiration.ms").expect("in the table");
@@ -91,6 +96,12 @@ impl Layers<'_> {
             index_interval_bytes: self.topic_number("index.interval.bytes", topic),
             flush_messages: self.topic_number("flush.messages", topic),
             flush_ms: self.topic_number("flush.ms", topic),
+            compact: self.has_policy("compact", topic),
+            delete: self.has_policy("delete", topic),
+            min_cleanable_dirty_ratio: self.topic_number("min.cleanable.dirty.ratio", topic),
+            min_compaction_lag_ms: self.topic_number("min.compaction.lag.ms", topic),
+            max_compaction_lag_ms: self.topic_number("max.compaction.lag.ms", topic),
+            delete_retention_ms: self.topic_number("delete.retention.ms", topic),
             retention_ms: self.topic_number("retention.ms", topic),
             retention_bytes: self.topic_number("retention.bytes", topic),
             max_message_bytes: self.topic_number("max.message.bytes", topic),
@@ -117,6 +128,12 @@ impl Layers<'_> {
     pub fn min_insync_replicas(&self, topic: &BTreeMap<String, String>) -> usize {
         self.topic_number("min.insync.replicas", topic)
     }
+}
+
+/// Whether a value is that by which the brokers' own topics are compacted. It is legal there whether or not others may have
+/// it.
+pub fn is_policy_of_own_topic(topic: &str, name: &str, value: &str) -> bool {
+    names::is_internal(topic) && name == "cleanup.policy" && value == "compact"
 }
 
 /// Checks one topic configuration value.
@@ -168,6 +185,26 @@ mod tests {
         );
         assert_eq!(layers.log_config(&topic).retention_ms, 3);
         assert_eq!(layers.log_config(&none).retention_ms, 2);
+    }
+
+    #[test]
+    fn cleanup_policies_are_a_list() {
+        let (file, _) = BrokerConfig::from_properties("log.cleaner.delete.retention.ms=5", "x").unwrap();
+        let none = BTreeMap::new();
+        let layers = Layers { file: &file, dynamic_broker: &none, dynamic_default: &none };
+        let policies = |value: &str| {
+            let topic = BTreeMap::from([("cleanup.policy".to_owned(), value.to_owned())]);
+            assert_eq!(check_topic_value("cleanup.policy", value), Ok(()));
+            let config = layers.log_config(&topic);
+            (config.compact, config.delete)
+        };
+        assert_eq!(policies("compact"), (true, false));
+        assert_eq!(policies("compact, delete"), (true, true));
+        assert_eq!(policies("delete"), (false, true));
+        assert!(check_topic_value("cleanup.policy", "compact,keep").is_err());
+        let config = layers.log_config(&none);
+        assert_eq!((config.compact, config.delete, config.delete_retention_ms), (false, true, 5));
+        assert!((config.min_cleanable_dirty_ratio - 0.5).abs() < f64::EPSILON);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::{
         keys::{self, Key, Kind},
-        topic::{check_broker_value, check_topic_value},
+        topic::{check_broker_value, check_topic_value, is_policy_of_own_topic},
     },
     metadata::{MetadataDelta, TopicImage, image::ALL_BROKERS},
     types::BrokerId,
@@ -124,6 +124,7 @@ impl Scope {
 /// # Errors
 /// INVALID_CONFIG.
 pub(super) fn check_new_topic_configs(
+    topic: &str,
     configs: &[(String, Option<String>)],
     replication_factor: usize,
 ) -> Result<Configs, ControllerError> {
@@ -133,10 +134,13 @@ pub(super) fn check_new_topic_configs(
             let text = format!("Null value not supported for topic configs: {name}");
             return refuse(ErrorCode::INVALID_CONFIG, text);
         };
-        Scope::Topic.check(name, value)?;
+        if !is_policy_of_own_topic(topic, name, value) {
+            Scope::Topic.check(name, value)?;
+        }
         checked.insert(name.clone(), value.clone());
     }
     check_min_insync_replicas(&checked, replication_factor)?;
+    check_compaction_lags(&checked)?;
     Ok(checked)
 }
 
@@ -153,6 +157,20 @@ fn check_min_insync_replicas(configs: &Configs, replication_factor: usize) -> Re
     Ok(())
 }
 
+/// A record that must be looked at by compaction may not have to be left alone still.
+fn check_compaction_lags(configs: &Configs) -> Result<(), ControllerError> {
+    const LAGS: [&str; 2] = ["min.compaction.lag.ms", "max.compaction.lag.ms"];
+    let lag = |name: &str| configs.get(name).and_then(|value| value.parse::<i64>().ok());
+    match LAGS.map(lag) {
+        [Some(least), Some(most)] if most < least => {
+            let [least_name, most_name] = LAGS;
+            let text = format!("{most_name} ({most}) is below {least_name} ({least})");
+            refuse(ErrorCode::INVALID_CONFIG, text)
+        }
+        _ => Ok(()),
+    }
+}
+
 impl Controller {
     pub(super) fn edit_topic_configs(
         &self,
@@ -167,6 +185,7 @@ impl Controller {
             let factors = topic.partitions.iter().map(|state| state.target_replicas().count());
             check_min_insync_replicas(&configs, factors.min().unwrap_or(0))?;
         }
+        check_compaction_lags(&configs)?;
         let mut draft = Draft::new(self);
         if validate_only || configs == topic.configs {
             return Ok(draft.finish(Outcome::Done, false));

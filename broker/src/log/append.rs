@@ -20,8 +20,8 @@ use crate::{
 };
 use bytes::Bytes;
 use sillon_protocol::records::{
-    BATCH_OVERHEAD, BatchBuilder, BatchHeader, EndTransactionMarker, RecordBatch, RecordError, TimestampType,
-    split_batches, stamped_header,
+    BATCH_OVERHEAD, BatchBuilder, BatchHeader, Compression, EndTransactionMarker, RecordBatch, RecordError,
+    TimestampType, split_batches, stamped_header,
 };
 use sillon_runtime::OpenOptions;
 use std::{io, sync::Arc};
@@ -81,6 +81,7 @@ impl Log {
     ) -> Result<Appended, AppendError> {
         let config = self.config();
         validate::check_size(batch.size_bytes(), &config)?;
+        self.check_keys(&batch, &config).await?;
         let batch = self.recompress(batch, &config).await?;
 
         let mut writer = self.writer.lock().await;
@@ -100,10 +101,9 @@ impl Log {
         }
         let now_ms = self.context.runtime.unix_time().0;
         validate::check_timestamps(&batch, &config, now_ms)?;
-        self.enter_epoch(leader_epoch).await?;
-        self.roll_if_due(&mut writer, &batch, &config).await?;
-
         let base_offset = self.log_end_offset();
+        self.enter_epoch(leader_epoch, base_offset).await?;
+        self.roll_if_due(&mut writer, &batch, base_offset, &config).await?;
         let log_append_time_ms =
             (config.message_timestamp_type == TimestampType::LogAppendTime).then_some(now_ms.max(0));
         let header = stamped_header(&batch, base_offset.0, leader_epoch.0, log_append_time_ms);
@@ -128,16 +128,20 @@ impl Log {
             };
             batch.validate_header()?;
             let (given, log_end) = (Offset(batch.base_offset()), self.log_end_offset());
-            if given != log_end {
+            if given < log_end {
                 return Err(AppendError::OutOfOrderOffset { given, log_end });
+            }
+            if given > log_end && !config.compact {
+                // The leader compacted the log while that was the topic's policy.
+                tracing::warn!(partition = %self.partition, %log_end, %given, "the leader's log has a gap");
             }
             validate::check_size(
                 batch.size_bytes(),
                 &LogConfig { max_message_bytes: u32::MAX, ..(*config).clone() },
             )?;
             self.forget_empty_epochs(LeaderEpoch(batch.leader_epoch())).await?;
-            self.enter_epoch(LeaderEpoch(batch.leader_epoch())).await?;
-            self.roll_if_due(&mut writer, &batch, &config).await?;
+            self.enter_epoch(LeaderEpoch(batch.leader_epoch()), given).await?;
+            self.roll_if_due(&mut writer, &batch, given, &config).await?;
             let marker = EndTransactionMarker::from_batch(&batch);
             let header = *batch.as_bytes().first_chunk().expect("a parsed batch has a whole header");
             self.write(&mut writer, &header, batch.body(), marker, &config).await?;
@@ -153,7 +157,7 @@ impl Log {
     pub async fn start_leader_epoch(&self, epoch: LeaderEpoch) -> Result<Offset, LogError> {
         let _writer = self.writer.lock().await;
         self.check_online()?;
-        self.enter_epoch(epoch).await?;
+        self.enter_epoch(epoch, self.log_end_offset()).await?;
         let latest = self.view().epochs.latest().expect("the epoch was entered just now");
         Ok(latest.start_offset)
     }
@@ -169,6 +173,29 @@ impl Log {
     fn is_flush_due(&self, config: &LogConfig) -> bool {
         let view = self.view();
         view.log_end.0 - view.recovery_point.0 >= config.flush_messages
+    }
+
+    /// What compaction is going to open must be sound, and have keys.
+    async fn check_keys(&self, batch: &RecordBatch, config: &LogConfig) -> Result<(), AppendError> {
+        if !config.compact || batch.is_control() {
+            return Ok(());
+        }
+        let summary = match batch.compression()? {
+            Compression::None => batch.validate_deep(DECOMPRESSED_LIMIT_BYTES)?,
+            _ => {
+                let batch = batch.clone();
+                let open = move || batch.validate_deep(DECOMPRESSED_LIMIT_BYTES);
+                let summary = self.context.runtime.blocking(open).await;
+                summary.map_err(|error| AppendError::Offline(error.to_string().into()))??
+            }
+        };
+        match summary.first_null_key_index {
+            None => Ok(()),
+            Some(_) => {
+                let indexes = batch.null_key_indexes(DECOMPRESSED_LIMIT_BYTES)?;
+                Err(AppendError::MissingKey { partition: self.partition.clone(), indexes })
+            }
+        }
     }
 
     /// The same batch with the topic's codec.
@@ -196,18 +223,18 @@ impl Log {
     }
 
     /// Has `epoch` in the leader-epoch cache, on disk before in memory: a batch's epoch is always found in the file.
-    async fn enter_epoch(&self, epoch: LeaderEpoch) -> Result<(), LogError> {
-        let (mut epochs, log_end) = {
+    async fn enter_epoch(&self, epoch: LeaderEpoch, start: Offset) -> Result<(), LogError> {
+        let mut epochs = {
             let view = self.view();
             match view.epochs.latest() {
                 Some(latest) if latest.epoch == epoch => return Ok(()),
                 Some(latest) if latest.epoch > epoch => {
                     return Err(LogError::StaleLeaderEpoch { given: epoch, latest: latest.epoch });
                 }
-                _ => (view.epochs.clone(), view.log_end),
+                _ => view.epochs.clone(),
             }
         };
-        epochs.assign(epoch, log_end);
+        epochs.assign(epoch, start);
         self.persist_epochs(&epochs)
             .await
             .map_err(|error| self.failed("writing the leader epochs", error))?;
@@ -244,11 +271,12 @@ impl Log {
         config: &LogConfig,
     ) -> Result<Offset, AppendError> {
         let header = BatchHeader::parse(head).expect("the header of a parsed batch");
-        let (segment, base_offset) = {
+        let base_offset = Offset(header.base_offset());
+        let (segment, log_end) = {
             let view = self.view();
             (view.active().clone(), view.log_end)
         };
-        assert_eq!(header.base_offset(), base_offset.0, "I12: appended at the end and nowhere else");
+        assert!(base_offset >= log_end, "I12: appended at the end and nowhere else");
         let position = segment.size_bytes();
         let now = self.context.runtime.now();
         if let Err(error) = segment.file.write_all_vectored_at(head, body, position).await {
@@ -299,17 +327,15 @@ impl Log {
         &self,
         writer: &mut Writer,
         batch: &BatchHeader,
+        base_offset: Offset,
         config: &LogConfig,
     ) -> Result<(), AppendError> {
-        let (segment, log_end) = {
-            let view = self.view();
-            (view.active().clone(), view.log_end)
-        };
+        let segment = self.view().active().clone();
         let active = ActiveSegment {
             size_bytes: segment.size_bytes(),
             age: self.context.runtime.now().saturating_since(writer.active_since),
             index_entries: segment.index_entries(),
-            relative_offset: log_end.0 - segment.base_offset.0 + i64::from(batch.last_offset_delta()),
+            relative_offset: base_offset.0 - segment.base_offset.0 + i64::from(batch.last_offset_delta()),
         };
         if roll::is_due(&active, batch.size_bytes(), config) {
             self.roll(writer).await.map_err(|error| self.append_failed("closing a segment", &error))?;

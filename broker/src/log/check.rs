@@ -16,6 +16,8 @@ pub(super) struct Progress<'a> {
     pub(super) latest_epoch: LeaderEpoch,
     /// The epochs that the checkpoint vouches for; none where they are collected from the batches.
     pub(super) epochs: Option<&'a EpochCache>,
+    /// A leader that compacts may have given batches with gaps between them.
+    pub(super) is_compacted: bool,
 }
 
 /// Why a batch ends the log.
@@ -51,7 +53,7 @@ impl Progress<'_> {
         if batch.next_offset() <= self.plan.recovery_point.0 {
             return Ok(());
         }
-        if base != self.next_offset.0 {
+        if base != self.next_offset.0 && !self.is_compacted {
             return Err(offset);
         }
         // The checksum covers neither offset nor epoch. Epochs are on disk before their first batch.

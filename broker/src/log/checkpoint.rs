@@ -23,6 +23,9 @@ pub(super) const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
 /// The start of each log of a directory where it is not the start of its first segment.
 pub(super) const LOG_STARTS: &str = "log-start-offset-checkpoint";
 
+/// The offset up to which each log of a directory was compacted.
+pub(super) const CLEANED: &str = "cleaner-offset-checkpoint";
+
 /// The largest file that is read: room for some hundred thousand partitions.
 const LIMIT_BYTES: usize = 64 << 20;
 

@@ -3,7 +3,7 @@
 use sillon_protocol::records::{Compression, TimestampType};
 
 /// The topic-level settings that a log obeys. The default is Kafka's default.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LogConfig {
     /// `segment.bytes`: the active segment is closed before it would grow past this.
     pub segment_bytes: u32,
@@ -17,6 +17,18 @@ pub struct LogConfig {
     pub flush_messages: i64,
     /// `flush.ms`: for how long a record may be in the log without having been synced.
     pub flush_ms: i64,
+    /// `cleanup.policy` names `compact`: of each key only the newest record is kept.
+    pub compact: bool,
+    /// `cleanup.policy` names `delete`: segments go by `retention.ms` and `retention.bytes`.
+    pub delete: bool,
+    /// `min.cleanable.dirty.ratio`: which part of a log must be dirty before it is compacted, from 0 to 1.
+    pub min_cleanable_dirty_ratio: f64,
+    /// `min.compaction.lag.ms`: for how long a record is left alone.
+    pub min_compaction_lag_ms: i64,
+    /// `max.compaction.lag.ms`: after how long a record must have been looked at.
+    pub max_compaction_lag_ms: i64,
+    /// `delete.retention.ms`: for how long tombstones are kept after the first compaction that meets them.
+    pub delete_retention_ms: i64,
     /// `retention.ms`: how long records are kept, −1 for ever.
     pub retention_ms: i64,
     /// `retention.bytes`: how large the log may become, −1 for any size.
@@ -46,6 +58,12 @@ impl Default for LogConfig {
             index_interval_bytes: 4096,
             flush_messages: i64::MAX,
             flush_ms: i64::MAX,
+            compact: false,
+            delete: true,
+            min_cleanable_dirty_ratio: 0.5,
+            min_compaction_lag_ms: 0,
+            max_compaction_lag_ms: i64::MAX,
+            delete_retention_ms: 24 * 60 * 60 * 1000,
             retention_ms: 7 * 24 * 60 * 60 * 1000,
             retention_bytes: -1,
             max_message_bytes: 1_048_588,

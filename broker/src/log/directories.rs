@@ -331,9 +331,7 @@ impl LogDirectories {
             self.opening.lock().expect("nobody panics while holding the turns").remove(partition);
         }
         // A topic of the same name must not inherit them.
-        for checkpoint in
-            [&directory.durable.recovery_points, &directory.durable.log_starts, &directory.high_watermarks]
-        {
+        for checkpoint in directory.checkpoints() {
             let forget = |offsets: &mut Offsets| {
                 for partition in partitions {
                     offsets.remove(partition);
@@ -465,10 +463,17 @@ impl std::fmt::Debug for LogDirectories {
 }
 
 impl Directory {
+    /// All that is noted of its logs.
+    fn checkpoints(&self) -> [&Checkpoint; 4] {
+        let DurableOffsets { recovery_points, log_starts, cleaned } = &*self.durable;
+        [recovery_points, log_starts, cleaned, &self.high_watermarks]
+    }
+
     /// Forgets the offsets noted for a partition: a topic of the same name must not inherit them (I16).
     async fn forget(&self, partition: &TopicPartition) -> Result<(), LogError> {
-        let all = [&self.durable.recovery_points, &self.durable.log_starts, &self.high_watermarks];
-        for checkpoint in all.into_iter().filter(|checkpoint| checkpoint.get(partition).is_some()) {
+        for checkpoint in
+            self.checkpoints().into_iter().filter(|checkpoint| checkpoint.get(partition).is_some())
+        {
             let forget = |offsets: &mut Offsets| {
                 offsets.remove(partition);
             };
@@ -495,6 +500,7 @@ impl Directory {
         let recovery_points = Checkpoint::read(runtime, path, checkpoint::RECOVERY_POINTS).await?;
         let log_starts = Checkpoint::read(runtime, path, checkpoint::LOG_STARTS).await?;
         let high_watermarks = Checkpoint::read(runtime, path, checkpoint::HIGH_WATERMARKS).await?;
+        let cleaned = Checkpoint::read(runtime, path, checkpoint::CLEANED).await?;
         let marker = clean_marker::take(files, path).await?;
         // A new directory may stand in for one that was lost.
         let vouched = marker.is_some_and(|epoch| epoch != BrokerEpoch::NONE)
@@ -503,7 +509,7 @@ impl Directory {
             path: path.into(),
             clean: marker.is_some(),
             lost_nothing: vouched && meta.is_some(),
-            durable: Arc::new(DurableOffsets { recovery_points, log_starts }),
+            durable: Arc::new(DurableOffsets { recovery_points, log_starts, cleaned }),
             high_watermarks,
             meta,
             _lock: lock,

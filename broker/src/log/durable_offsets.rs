@@ -74,6 +74,8 @@ impl Checkpoint {
 pub(super) struct DurableOffsets {
     pub(super) recovery_points: Checkpoint,
     pub(super) log_starts: Checkpoint,
+    /// Everything below was compacted.
+    pub(super) cleaned: Checkpoint,
 }
 
 impl DurableOffsets {
@@ -98,6 +100,28 @@ impl DurableOffsets {
             }
         };
         self.recovery_points.change(lower).await?;
-        self.log_starts.change(lower).await
+        self.log_starts.change(lower).await?;
+        self.cleaned.change(lower).await
+    }
+
+    /// Makes sure that recovery trusts everything below `to`, which was proven durable.
+    pub(super) async fn raise_recovery_point(
+        &self,
+        partition: &TopicPartition,
+        to: Offset,
+    ) -> Result<(), LogError> {
+        let raise = |offsets: &mut Offsets| {
+            let recovery_point = offsets.entry(partition.clone()).or_insert(to);
+            *recovery_point = to.max(*recovery_point);
+        };
+        self.recovery_points.change(raise).await
+    }
+
+    /// Notes that everything below `to` was compacted.
+    pub(super) async fn note_cleaned(&self, partition: &TopicPartition, to: Offset) -> Result<(), LogError> {
+        let note = |offsets: &mut Offsets| {
+            offsets.insert(partition.clone(), to);
+        };
+        self.cleaned.change(note).await
     }
 }

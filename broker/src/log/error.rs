@@ -141,6 +141,14 @@ pub enum AppendError {
         /// The limit.
         limit_bytes: u32,
     },
+    /// A record of a compacted topic without a key (Kafka: INVALID_RECORD).
+    #[error("Compacted topic cannot accept message without key in topic partition {partition}.")]
+    MissingKey {
+        /// The partition.
+        partition: TopicPartition,
+        /// Which records of the batch, counted from 0: all that have none.
+        indexes: Vec<i32>,
+    },
     /// Larger than a whole segment may become.
     #[error("the batch has {size_bytes} bytes, segment.bytes allows {limit_bytes}")]
     LargerThanSegment {

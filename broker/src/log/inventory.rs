@@ -38,8 +38,8 @@ pub(super) struct Inventory {
     pub(super) snapshots: BTreeSet<Offset>,
     /// Names of files that nothing needs: of removed segments, of interrupted writes.
     pub(super) leftovers: Vec<String>,
-    /// A file of an interrupted compaction, which only Kafka can finish.
-    pub(super) interrupted: Option<String>,
+    /// The base offsets of cleaned segments that were taking the place of others.
+    pub(super) swaps: BTreeSet<Offset>,
     /// The bytes past the last sync must be written again.
     pub(super) sync_failed: bool,
 }
@@ -78,13 +78,16 @@ impl Inventory {
         }
         if let Some(offset) = names::parse_file_name(name, names::SNAPSHOT_SUFFIX) {
             self.snapshots.insert(offset);
-        } else if [names::DELETED_SUFFIX, names::CLEANED_SUFFIX, names::BESIDE_SUFFIX]
+        } else if let Some(base) = name
+            .strip_suffix(names::SWAP_SUFFIX)
+            .and_then(|name| names::parse_file_name(name, names::LOG_SUFFIX))
+        {
+            self.swaps.insert(base);
+        } else if [names::DELETED_SUFFIX, names::CLEANED_SUFFIX, names::SWAP_SUFFIX, names::BESIDE_SUFFIX]
             .iter()
             .any(|end| name.ends_with(end))
         {
             self.leftovers.push(name.clone());
-        } else if name.ends_with(names::SWAP_SUFFIX) {
-            self.interrupted = Some(name.clone());
         } else if name == names::SYNC_FAILED {
             self.sync_failed = true;
         }
@@ -106,6 +109,9 @@ mod tests {
             "00000000000000000009.snapshot",
             "00000000000000000009.timeindex",
             "00000000000000000011.log.deleted",
+            "00000000000000000012.index.swap",
+            "00000000000000000012.log.swap",
+            "00000000000000000013.log.cleaned",
             "leader-epoch-checkpoint",
             "leader-epoch-checkpoint.tmp",
             "partition.metadata",
@@ -120,10 +126,16 @@ mod tests {
         assert_eq!(inventory.segments[&Offset(0)].index_entries(), Some((3, 2)));
         assert_eq!(inventory.segments[&Offset(9)].index_entries(), None, "one index is missing");
         assert_eq!(inventory.snapshots, BTreeSet::from([Offset(9)]));
-        let leftovers =
-            ["00000000000000000007.index", "00000000000000000011.log.deleted", "leader-epoch-checkpoint.tmp"];
+        let leftovers = [
+            "00000000000000000007.index",
+            "00000000000000000011.log.deleted",
+            "00000000000000000012.index.swap",
+            "00000000000000000013.log.cleaned",
+            "leader-epoch-checkpoint.tmp",
+        ];
         assert_eq!(inventory.leftovers, leftovers);
-        assert!(inventory.sync_failed && inventory.interrupted.is_none());
+        assert_eq!(inventory.swaps, BTreeSet::from([Offset(12)]));
+        assert!(inventory.sync_failed);
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl Log {
         let high_watermark = high_watermark.clamp(log_start, log_end);
         let active = *candidates.last().expect("a log has an active segment");
         // The active segment goes too where all it holds has had its time, and every one before it.
-        let all_expired = candidates.iter().all(|segment| retention::is_expired(segment, now_ms, &config));
+        let all_expired =
+            config.delete && candidates.iter().all(|segment| retention::is_expired(segment, now_ms, &config));
         if active.size_bytes > 0
             && active.end_offset <= high_watermark
             && (all_expired || active.end_offset <= log_start)

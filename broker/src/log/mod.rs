@@ -20,6 +20,7 @@ mod append;
 mod check;
 mod checkpoint;
 mod clean_marker;
+mod compaction;
 mod config;
 mod directories;
 mod durable_offsets;
@@ -54,6 +55,7 @@ mod testing;
 mod tests;
 
 pub use append::Appended;
+pub use compaction::{CleanError, Cleaned, CleanerLimits, Survey, Throttle};
 pub use config::LogConfig;
 pub use directories::{FoundPartition, LogDirectories};
 pub use error::{AppendError, InvalidTopicName, LogError, ReadError};
@@ -122,6 +124,10 @@ struct View {
     /// The marker of a failed sync is in the directory.
     sync_failed: bool,
     last_flush: Monotonic,
+    /// Everything below was compacted, as far as it is noted.
+    first_dirty: Option<Offset>,
+    /// Why compaction leaves the log alone until it is opened again.
+    uncleanable: Option<Arc<str>>,
 }
 
 impl View {

@@ -70,6 +70,7 @@ impl Log {
         };
         let now = context.runtime.now();
         let loaded = recovery::load(context.runtime.fs(), &directory, &config, now, plan).await?;
+        let first_dirty = noted_as_clean(durable.as_deref(), &partition, loaded.log_end).await?;
         let view = View {
             segments: Arc::new(loaded.segments),
             log_start: loaded.log_start,
@@ -81,6 +82,8 @@ impl Log {
             names_synced: 0,
             sync_failed: loaded.sync_failed,
             last_flush: now,
+            first_dirty,
+            uncleanable: None,
         };
         view.check();
         let log = Arc::new(Log {
@@ -147,6 +150,23 @@ impl Log {
             producers: &producers,
         });
     }
+}
+
+/// Up to where the log was compacted, by the checkpoint. What a log has lost from its end is written anew, and is dirty
+/// then: taken for clean, a tombstone among it would go before the records that it deletes.
+async fn noted_as_clean(
+    durable: Option<&DurableOffsets>,
+    partition: &TopicPartition,
+    log_end: Offset,
+) -> Result<Option<Offset>, LogError> {
+    let Some((durable, noted)) = durable.and_then(|durable| Some((durable, durable.cleaned.get(partition)?)))
+    else {
+        return Ok(None);
+    };
+    if noted > log_end {
+        durable.lower(partition, log_end).await?;
+    }
+    Ok(Some(noted.min(log_end)))
 }
 
 /// Makes sure that the directory exists and is of this topic (I16).

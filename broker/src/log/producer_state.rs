@@ -105,6 +105,15 @@ impl ProducerEntry {
     }
 }
 
+/// What a producer wrote last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LastWrite {
+    /// Its epoch.
+    pub(super) producer_epoch: i16,
+    /// The offset of its last data record in that epoch; none where it has written a marker only.
+    pub(super) last_offset: Option<i64>,
+}
+
 /// What [`ProducerStates::check`] found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -221,6 +230,20 @@ impl ProducerStates {
         self.entries.retain(|_, entry| {
             entry.transaction_start.is_some() || now.saturating_since(entry.touched) < expiration
         });
+    }
+
+    /// What each producer wrote last, for compaction: that much of it stays.
+    pub(super) fn last_writes(&self) -> BTreeMap<i64, LastWrite> {
+        let last = |(producer_id, entry): (&ProducerId, &ProducerEntry)| {
+            let last_offset = entry.batches.back().map(|batch| batch.last_offset.0);
+            (producer_id.0, LastWrite { producer_epoch: entry.producer_epoch, last_offset })
+        };
+        self.entries.iter().map(last).collect()
+    }
+
+    /// Where the first transaction begins that is open.
+    pub(super) fn first_unstable(&self) -> Option<Offset> {
+        self.entries.values().filter_map(|entry| entry.transaction_start).min()
     }
 
     /// For comparing tables.

@@ -12,6 +12,7 @@ use super::{
     LogConfig, LogError,
     check::{Bad, Progress, continues},
     checkpoint,
+    compaction::complete_swaps,
     epoch_cache::EpochCache,
     inventory::{Inventory, SegmentFiles},
     names, producer_snapshot,
@@ -68,14 +69,16 @@ pub(super) async fn load(
     now: Monotonic,
     plan: Plan,
 ) -> Result<Loaded, LogError> {
-    let listing = files.list(directory).await.map_err(LogError::io(&**directory, "listing"))?;
-    let mut inventory = Inventory::of(&listing);
-    if let Some(name) = &inventory.interrupted {
-        let problem =
-            "left by an interrupted compaction, which only Kafka can finish: start and stop it once".into();
-        return Err(LogError::Corrupt { path: directory.join(name), problem });
-    }
+    let list = async || {
+        let listing = files.list(directory).await.map_err(LogError::io(&**directory, "listing"))?;
+        Ok::<_, LogError>(Inventory::of(&listing))
+    };
+    let mut inventory = list().await?;
     let mut loader = Loader { files, directory, config, now, plan };
+    if complete_swaps(files, directory, &inventory).await? {
+        loader.plan.clean = false;
+        inventory = list().await?;
+    }
     for name in &inventory.leftovers {
         loader.remove(name).await?;
     }
@@ -297,7 +300,11 @@ impl Loader<'_> {
         let mut expected = None;
         let mut cut_from = bases.len();
         for (index, base) in bases.iter().enumerate().skip(trusted) {
-            if expected.is_some_and(|expected| expected != *base) {
+            // Below the recovery point nothing is lost: Kafka's compaction leaves gaps between segments.
+            let is_gap = |expected: Offset| {
+                expected != *base && !(expected < *base && *base <= self.plan.recovery_point)
+            };
+            if expected.is_some_and(is_gap) {
                 tracing::warn!(segment = %self.segment_path(*base).display(), "does not continue the log; removed");
                 cut_from = index;
                 break;
@@ -425,6 +432,7 @@ impl Loader<'_> {
             next_offset: base,
             latest_epoch: replay.latest_epoch(),
             epochs,
+            is_compacted: self.config.compact,
         };
         let mut scanner = Scanner::new(file.clone(), 0, length.min(SEGMENT_LIMIT_BYTES), CHUNK_BYTES);
         let bad = loop {

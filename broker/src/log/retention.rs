@@ -32,9 +32,10 @@ pub(super) fn removable(
 ) -> (usize, Option<LogStartReason>) {
     let committed = closed.iter().take_while(|segment| segment.end_offset <= high_watermark).count();
     let below = closed[..committed].iter().take_while(|segment| segment.end_offset <= log_start).count();
-    let expired =
-        closed[..committed].iter().take_while(|segment| is_expired(segment, now_ms, config)).count();
-    let oversized = oversized(&closed[..committed], closed, active_bytes, config);
+    // Where the policy is to compact alone, nothing goes by age or size.
+    let by_policy = if config.delete { &closed[..committed] } else { &[] };
+    let expired = by_policy.iter().take_while(|segment| is_expired(segment, now_ms, config)).count();
+    let oversized = oversized(by_policy, closed, active_bytes, config);
     if oversized > expired.max(below) {
         (oversized, Some(LogStartReason::RetentionSize))
     } else if expired > below {

@@ -30,11 +30,19 @@ pub(super) fn is_due(active: &ActiveSegment, batch_bytes: usize, config: &LogCon
     let index_bytes = u64::from(config.segment_index_bytes);
     let (entries, time_entries) = active.index_entries;
     active.size_bytes + batch_bytes as u64 > segment_bytes
-        || u64::try_from(config.segment_ms).is_ok_and(|limit| active.age >= Duration::from_millis(limit))
+        || u64::try_from(longest_open_ms(config)).is_ok_and(|limit| active.age >= Duration::from_millis(limit))
         || entries >= index_bytes / offset_index::ENTRY_BYTES as u64
         // One place is for the entry that a closed segment ends with.
         || time_entries + 1 >= index_bytes / time_index::ENTRY_BYTES as u64
         || active.relative_offset > i64::from(i32::MAX)
+}
+
+/// A record has to wait for compaction until its segment is closed: it must not wait too long for that.
+fn longest_open_ms(config: &LogConfig) -> i64 {
+    match config.max_compaction_lag_ms {
+        lag_ms @ 1.. if config.compact => config.segment_ms.min(lag_ms),
+        _ => config.segment_ms,
+    }
 }
 
 #[cfg(test)]

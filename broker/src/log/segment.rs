@@ -8,6 +8,11 @@
 //!   .index, .timeindex         the older entries, searched by positional reads, never held in memory
 //! ```
 
+mod cleaned;
+mod memory;
+
+pub(super) use cleaned::SEGMENT_SUFFIXES;
+
 use super::{
     names,
     offset_index::{self, IndexEntry, last_where},
@@ -15,7 +20,8 @@ use super::{
     time_index::{self, TimeIndexEntry},
 };
 use crate::types::Offset;
-use sillon_protocol::records::{BATCH_OVERHEAD, BatchHeader, NO_TIMESTAMP};
+use memory::ReadEnd;
+use sillon_protocol::records::{BatchHeader, NO_TIMESTAMP};
 use sillon_runtime::{File, FileSystem, Monotonic, OpenOptions};
 use std::{
     collections::VecDeque,
@@ -27,8 +33,6 @@ use tokio::sync::OnceCell;
 
 /// How many of the newest batches' places are kept in memory.
 const RECENT_BATCHES: usize = 128;
-/// Of so many reads it is remembered where they ended: whoever reads a log goes on there.
-const READ_ENDS: usize = 8;
 /// How many index entries wait in memory before they are written in one go.
 const PENDING_ENTRIES: usize = 64;
 /// A segment's size and positions are 31-bit numbers in Kafka's indexes and tools.
@@ -52,15 +56,8 @@ pub(super) struct BatchPlace {
     pub(super) end_position: u64,
     /// Its base offset.
     pub(super) base_offset: Offset,
-    /// One past its last offset.
+    /// One past its last offset; where records were compacted away, the next batch begins later.
     pub(super) next_offset: Offset,
-}
-
-/// The newest batch's start, and what precedes it.
-#[derive(Clone, Copy, Debug)]
-struct Recent {
-    base_offset: Offset,
-    position: u64,
 }
 
 #[derive(Debug)]
@@ -69,9 +66,9 @@ struct State {
     size_bytes: u64,
     /// One past the last offset.
     end_offset: Offset,
-    recent: VecDeque<Recent>,
+    recent: VecDeque<BatchPlace>,
     /// Where the latest reads ended, that is where the next ones begin; the oldest is overwritten.
-    read_ends: VecDeque<Recent>,
+    read_ends: VecDeque<ReadEnd>,
     pending: Vec<IndexEntry>,
     pending_times: Vec<TimeIndexEntry>,
     /// Entries in the files.
@@ -234,11 +231,11 @@ impl Segment {
         };
         let relative_offset = relative(last).expect("a segment is closed before its offsets pass 31 bits");
         let position = u32::try_from(state.size_bytes).expect("a segment is closed before it passes 31 bits");
-        if state.largest.flatten().is_none_or(|largest| batch.max_timestamp() > largest.timestamp_ms)
-            && batch.max_timestamp() > NO_TIMESTAMP
+        let timestamp_ms = largest_of_records(batch);
+        if state.largest.flatten().is_none_or(|largest| timestamp_ms > largest.timestamp_ms)
+            && timestamp_ms > NO_TIMESTAMP
         {
-            state.largest =
-                Some(Some(TimestampPlace { timestamp_ms: batch.max_timestamp(), last_offset: last }));
+            state.largest = Some(Some(TimestampPlace { timestamp_ms, last_offset: last }));
         }
         if state.bytes_since_entry > u64::from(index_interval_bytes) {
             state.pending.push(IndexEntry { relative_offset, position });
@@ -248,7 +245,7 @@ impl Segment {
         if state.recent.len() == RECENT_BATCHES {
             state.recent.pop_front();
         }
-        state.recent.push_back(Recent { base_offset: base, position: position.into() });
+        state.recent.push_back(BatchPlace::new(position.into(), batch));
         state.bytes_since_entry += batch.size_bytes() as u64;
         state.size_bytes += batch.size_bytes() as u64;
         state.end_offset = last.plus(1);
@@ -417,44 +414,6 @@ impl Segment {
         Ok(None)
     }
 
-    /// [`Segment::find`] among the newest batches, in memory.
-    fn find_recent(&self, offset: Offset) -> Option<BatchPlace> {
-        let state = self.state();
-        let after = state.recent.partition_point(|recent| recent.base_offset <= offset);
-        let found = state.recent.get(after.checked_sub(1)?)?;
-        let (next_offset, end_position) = match state.recent.get(after) {
-            Some(next) => (next.base_offset, next.position),
-            None => (state.end_offset, state.size_bytes),
-        };
-        (offset < next_offset).then_some(BatchPlace {
-            position: found.position,
-            end_position,
-            base_offset: found.base_offset,
-            next_offset,
-        })
-    }
-
-    /// [`Segment::find`] where an earlier read ended right before `offset`: one header is read.
-    async fn find_where_a_read_ended(&self, offset: Offset) -> Option<BatchPlace> {
-        let position = {
-            let state = self.state();
-            state.read_ends.iter().find(|end| end.base_offset == offset)?.position
-        };
-        let mut scanner = self.scanner(position, BATCH_OVERHEAD)?;
-        let (position, header) = scanner.next_header().await.ok()??;
-        // What was remembered may be of a log that was cut since.
-        (header.base_offset() == offset.0).then(|| BatchPlace::new(position, &header))
-    }
-
-    fn note_read_end(&self, (position, base_offset): (u64, Offset)) {
-        let mut state = self.state();
-        state.read_ends.retain(|end| end.base_offset != base_offset);
-        if state.read_ends.len() == READ_ENDS {
-            state.read_ends.pop_front();
-        }
-        state.read_ends.push_back(Recent { base_offset, position });
-    }
-
     /// One number of the state as a part of another, from 0 to 1.
     fn share(&self, part_and_whole: impl Fn(&State) -> (i64, i64)) -> f64 {
         let (part, whole) = part_and_whole(&self.state());
@@ -502,18 +461,6 @@ impl Segment {
         }
         self.note_read_end(end);
         Ok(end)
-    }
-
-    /// [`Segment::find_end`] where memory tells: the whole rest is wanted, or the end lies among the newest batches.
-    fn find_recent_end(&self, limit: u64, up_to: Offset) -> Option<(u64, Offset)> {
-        let state = self.state();
-        if state.size_bytes <= limit && state.end_offset <= up_to {
-            return Some((state.size_bytes, state.end_offset));
-        }
-        let fits = |recent: &Recent| recent.position <= limit && recent.base_offset <= up_to;
-        let fitting = state.recent.partition_point(fits);
-        let last = state.recent.get(fitting.checked_sub(1)?)?;
-        Some((last.position, last.base_offset))
     }
 
     /// A pass from `position` to the published end; none where that lies before `position`.
@@ -582,6 +529,11 @@ impl Segment {
         }
         Ok(())
     }
+}
+
+/// The largest time stamp of a batch's records. Compaction leaves batches without records, which keep theirs.
+pub(super) fn largest_of_records(batch: &BatchHeader) -> i64 {
+    if batch.record_count() == 0 { NO_TIMESTAMP } else { batch.max_timestamp() }
 }
 
 impl BatchPlace {

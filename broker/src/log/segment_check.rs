@@ -1,7 +1,10 @@
 //! Whether a segment is as a clean stop, or a sync, left it. Looks at the ends only: owns the rules of what may be
 //! believed without reading everything; never repairs.
 
-use super::{scan::HEADER_CHUNK_BYTES, segment::Segment};
+use super::{
+    scan::HEADER_CHUNK_BYTES,
+    segment::{Segment, largest_of_records},
+};
 use crate::types::Offset;
 use sillon_protocol::records::NO_TIMESTAMP;
 use sillon_runtime::FileSystem;
@@ -25,7 +28,7 @@ impl Segment {
                         header.base_offset() >= end.0 && header.last_offset() >= header.base_offset();
                     let in_reach =
                         in_order && header.last_offset() - self.base_offset.0 <= i64::from(i32::MAX);
-                    let known = header.max_timestamp() <= largest;
+                    let known = largest_of_records(&header) <= largest;
                     if !in_reach || !known || expected.is_some_and(|last| last != header.last_offset()) {
                         return None;
                     }
@@ -61,6 +64,6 @@ impl Segment {
         // A segment has a time index entry as soon as a batch of it has a time stamp.
         let mut scanner = self.scanner(0, HEADER_CHUNK_BYTES).expect("0 is in every file");
         self.size_bytes() == 0
-            || matches!(scanner.next_header().await, Ok(Some((_, header))) if header.max_timestamp() <= NO_TIMESTAMP)
+            || matches!(scanner.next_header().await, Ok(Some((_, header))) if largest_of_records(&header) <= NO_TIMESTAMP)
     }
 }

@@ -7,7 +7,7 @@ use super::{
     names,
     read::scan_error,
     scan::{HEADER_CHUNK_BYTES, ScanError},
-    segment::{Segment, TimestampPlace},
+    segment::{Segment, TimestampPlace, largest_of_records},
 };
 use crate::types::{LeaderEpoch, Offset};
 use sillon_protocol::records::{BatchHeader, NO_TIMESTAMP, RecordBatch, RecordError};
@@ -129,7 +129,7 @@ impl Log {
             }
             let whole = header.base_offset() >= from.0 && header.next_offset() <= up_to.0;
             let timestamp_ms = if whole {
-                header.max_timestamp()
+                largest_of_records(&header)
             } else {
                 let timestamps = self.timestamps_within(segment, position, &header, (from, up_to)).await?;
                 timestamps.into_iter().max().unwrap_or(NO_TIMESTAMP)

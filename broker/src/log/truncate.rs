@@ -8,6 +8,8 @@ use super::{
     Log, LogConfig, LogError, Writer,
     open::{CLOSED, DELETED},
     recovery::{self, Loaded, Plan},
+    scan::HEADER_CHUNK_BYTES,
+    segment::Segment,
 };
 use crate::{observe::Observation, types::Offset};
 use std::sync::Arc;
@@ -115,7 +117,8 @@ impl Log {
             problem: format!("{error:?}"),
         })?;
         let log_end = match found {
-            Some(batch) => batch.base_offset,
+            // Where records before it were compacted away, the log ends before that gap.
+            Some(batch) => self.end_before(&segments[holding], batch.position).await?,
             None => segments[holding].end_offset(),
         };
         self.lower_recovery_point(log_end).await?;
@@ -130,6 +133,22 @@ impl Log {
         let log_end = loaded.log_end;
         self.install(writer, loaded);
         Ok(log_end)
+    }
+
+    /// Where the batch ends that precedes the one at `position` in a segment.
+    async fn end_before(&self, segment: &Segment, position: u64) -> Result<Offset, LogError> {
+        let mut end = segment.base_offset;
+        let mut scanner = segment.scanner(0, HEADER_CHUNK_BYTES).expect("0 is in every file");
+        loop {
+            match scanner.next_header().await {
+                Ok(Some((at, header))) if at < position => end = Offset(header.next_offset()),
+                Ok(_) => return Ok(end),
+                Err(error) => {
+                    let path = segment.path(super::names::LOG_SUFFIX);
+                    return Err(LogError::Corrupt { path, problem: format!("{error:?}") });
+                }
+            }
+        }
     }
 
     /// The checkpoint must not vouch for offsets that will be written anew; nor what it is written from.
@@ -159,6 +178,8 @@ impl Log {
         view.log_end = loaded.log_end;
         view.recovery_point = loaded.recovery_point;
         view.epochs = loaded.epochs;
+        view.first_dirty = view.first_dirty.map(|first_dirty| first_dirty.min(loaded.log_end));
+        view.uncleanable = None;
         view.names_changed += 1;
         view.sync_failed |= loaded.sync_failed;
         view.check();
@@ -171,11 +192,12 @@ impl Log {
         }
     }
 
-    async fn guarded(
+    /// Runs what must not stop half-way: where it fails or is abandoned, the log goes offline.
+    pub(super) async fn guarded<T>(
         &self,
         operation: &'static str,
-        work: impl Future<Output = Result<Offset, LogError>>,
-    ) -> Result<Offset, LogError> {
+        work: impl Future<Output = Result<T, LogError>>,
+    ) -> Result<T, LogError> {
         let mut unfinished = Unfinished { log: self, operation, finished: false };
         let result = work.await;
         unfinished.finished = true;

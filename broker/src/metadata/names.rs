@@ -3,6 +3,16 @@
 /// The longest topic name, so that `name-partition` and its suffixes fit a file name.
 pub const MAX_TOPIC_NAME_LENGTH: usize = 249;
 
+/// The topic in which groups and their offsets live.
+pub const OFFSETS_TOPIC: &str = "__consumer_offsets";
+/// The topic in which transactions live.
+pub const TRANSACTIONS_TOPIC: &str = "__transaction_state";
+
+/// Whether a topic is the brokers' own.
+pub fn is_internal(name: &str) -> bool {
+    matches!(name, OFFSETS_TOPIC | TRANSACTIONS_TOPIC)
+}
+
 /// Checks a topic's name.
 ///
 /// # Errors

@@ -53,8 +53,33 @@ impl Partition {
         batch: RecordBatch,
         wait_for_all: bool,
     ) -> Result<Appending, ProduceError> {
+        self.append_if(batch, wait_for_all, None).await
+    }
+
+    /// Appends one batch as the leader of one epoch: what the batch says follows from what the log held in that epoch.
+    ///
+    /// # Errors
+    /// As [`Partition::append`]; NOT_LEADER_OR_FOLLOWER in any other epoch.
+    pub async fn append_in(
+        self: &Arc<Self>,
+        leader_epoch: LeaderEpoch,
+        batch: RecordBatch,
+        wait_for_all: bool,
+    ) -> Result<Appending, ProduceError> {
+        self.append_if(batch, wait_for_all, Some(leader_epoch)).await
+    }
+
+    async fn append_if(
+        self: &Arc<Self>,
+        batch: RecordBatch,
+        wait_for_all: bool,
+        expected_epoch: Option<LeaderEpoch>,
+    ) -> Result<Appending, ProduceError> {
         let _turn = self.turn.lock().await;
         let leader_epoch = self.check_may_append(wait_for_all)?;
+        if expected_epoch.is_some_and(|expected| expected != leader_epoch) {
+            return Err(ProduceError::Refused(ErrorCode::NOT_LEADER_OR_FOLLOWER));
+        }
         let appended = self.log.append_as_leader(batch, leader_epoch).await;
         if appended.is_err() && self.log.is_offline().is_some() {
             self.waiters.everything();

@@ -26,7 +26,7 @@ pub use leading::{Appending, ProduceError};
 pub use waiters::{Bell, Interest, Ticket};
 
 use crate::{
-    log::{Log, LogError},
+    log::{CleanError, Cleaned, CleanerLimits, Log, LogError, Throttle},
     metadata::PartitionImage,
     observe::{Observation, Observers, ReplicaRole},
     replication::Outbox,
@@ -316,6 +316,18 @@ impl Partition {
             self.log.flush(self.log.log_end_offset()).await?;
         }
         Ok(())
+    }
+
+    /// Compacts what is committed, leader or not: each replica does so on its own.
+    ///
+    /// # Errors
+    /// [`CleanError`].
+    pub async fn clean(
+        &self,
+        limits: CleanerLimits,
+        throttle: &Throttle,
+    ) -> Result<Option<Cleaned>, CleanError> {
+        self.log.clean(self.high_watermark(), limits, throttle).await
     }
 
     /// Whether the log holds records that may not count before they are on disk.

@@ -52,8 +52,17 @@ impl ConnectionError {
 }
 
 /// Serves a connection until either side ends it.
-pub(super) async fn serve(broker: Arc<Broker>, stream: BoxStream) -> Result<(), ConnectionError> {
-    let client = dispatch::Client { local: stream.local_addr(), knows_metadata: AtomicBool::new(false) };
+pub(super) async fn serve(
+    broker: Arc<Broker>,
+    stream: BoxStream,
+    number: u64,
+) -> Result<(), ConnectionError> {
+    let client = dispatch::Client {
+        connection: number,
+        local: stream.local_addr(),
+        remote: stream.peer_addr(),
+        knows_metadata: AtomicBool::new(false),
+    };
     let (reader, mut writer) = stream.into_split();
     let limit = broker.config().request_max_bytes;
     let idle = Duration::from_millis(broker.config().connections_max_idle_ms);

@@ -39,8 +39,12 @@ pub(crate) enum Outcome {
 
 /// What is known of the client of a connection.
 pub(crate) struct Client {
+    /// Its number among the connections of its listener: a later one has a higher number.
+    pub(crate) connection: u64,
     /// The address through which it came.
     pub(crate) local: SocketAddr,
+    /// The address from which it came.
+    pub(crate) remote: SocketAddr,
     /// Whether it has asked for metadata before.
     pub(crate) knows_metadata: AtomicBool,
 }
@@ -78,6 +82,9 @@ pub(crate) async fn handle(
         let elsewhere = broker.cluster().controller().is_none();
         let frame = elsewhere.then(|| frame.clone());
         return control(broker, client, &header, body, frame).await;
+    }
+    if is_for_groups(header.api_key) {
+        return serve_groups(broker, client, &header, body).await;
     }
     serve(broker, client, &header, body).await
 }
@@ -150,6 +157,58 @@ async fn serve(
             let response = cluster::serve::prepare_shutdown(&**broker.cluster(), request).await;
             answer::<messages::PrepareShutdownRequest>(header, &response, Vec::new())
         }
+        api_key => Err(RequestError::Unavailable(api_key)),
+    }
+}
+
+/// Whether a request is for the coordinator of a group.
+fn is_for_groups(api_key: ApiKey) -> bool {
+    matches!(
+        api_key,
+        ApiKey::JoinGroup
+            | ApiKey::SyncGroup
+            | ApiKey::Heartbeat
+            | ApiKey::LeaveGroup
+            | ApiKey::OffsetCommit
+            | ApiKey::OffsetFetch
+            | ApiKey::OffsetDelete
+            | ApiKey::DescribeGroups
+            | ApiKey::ListGroups
+            | ApiKey::DeleteGroups
+    )
+}
+
+/// Handles what the coordinator of a group answers.
+async fn serve_groups(
+    broker: &Arc<Broker>,
+    client: &Client,
+    header: &RequestHeader,
+    mut body: Decoder<'_>,
+) -> Result<Outcome, RequestError> {
+    let version = header.api_version;
+    macro_rules! serve {
+        ($module:ident, $request:ident) => {{
+            let request: messages::$request = decode(header, &mut body)?;
+            let response = api::$module::handle(broker, client, version, request).await;
+            answer::<messages::$request>(header, &response, Vec::new())
+        }};
+    }
+    match header.api_key {
+        ApiKey::JoinGroup => {
+            let request: messages::JoinGroupRequest = decode(header, &mut body)?;
+            let client_id = header.client_id.as_deref().unwrap_or_default();
+            let response = api::join_group::handle(broker, client, client_id, version, request).await;
+            answer::<messages::JoinGroupRequest>(header, &response, Vec::new())
+        }
+        ApiKey::SyncGroup => serve!(sync_group, SyncGroupRequest),
+        ApiKey::Heartbeat => serve!(heartbeat, HeartbeatRequest),
+        ApiKey::LeaveGroup => serve!(leave_group, LeaveGroupRequest),
+        ApiKey::OffsetCommit => serve!(offset_commit, OffsetCommitRequest),
+        ApiKey::OffsetFetch => serve!(offset_fetch, OffsetFetchRequest),
+        ApiKey::OffsetDelete => serve!(offset_delete, OffsetDeleteRequest),
+        ApiKey::DescribeGroups => serve!(describe_groups, DescribeGroupsRequest),
+        ApiKey::ListGroups => serve!(list_groups, ListGroupsRequest),
+        ApiKey::DeleteGroups => serve!(delete_groups, DeleteGroupsRequest),
         api_key => Err(RequestError::Unavailable(api_key)),
     }
 }

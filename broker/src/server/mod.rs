@@ -100,7 +100,7 @@ struct Connections(Arc<TaskMap>);
 impl Connections {
     fn start(&self, broker: &Arc<Broker>, number: u64, stream: BoxStream) {
         let peer = stream.peer_addr();
-        let serving = connection::serve(broker.clone(), stream);
+        let serving = connection::serve(broker.clone(), stream, number);
         let tasks = self.0.clone();
         // The lock is held until the task is in the map, so that it cannot remove itself before.
         let mut running = self.0.lock().expect("no holder panics");

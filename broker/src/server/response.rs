@@ -42,7 +42,7 @@ impl Response {
         encoder.put_i32(0);
         ResponseHeader { correlation_id }.encode(header_version, &mut encoder);
         message.encode(version, &mut encoder)?;
-        let Encoder { mut buffer, deferred } = encoder;
+        let Encoder { mut buffer, deferred, .. } = encoder;
         assert_eq!(deferred.len(), files.len(), "each deferred run of records has its slice of a file");
         let mut total = buffer.len() - 4;
         let mut slices = Vec::with_capacity(files.len());

@@ -1,6 +1,6 @@
 //! Why an administrative request failed, told so that a person knows which broker, which topic, and what to do.
 
-use crate::ConnectionError;
+use crate::{ClientError, ConnectionError};
 use sillon_protocol::ErrorCode;
 
 /// A request of [`Admin`](super::Admin) that did not succeed.
@@ -49,6 +49,14 @@ pub enum AdminError {
         /// Whether an earlier attempt got no answer, so that it may be that one which had the effect.
         unanswered_before: bool,
     },
+    /// A request to a broker of its own went wrong.
+    #[error("{}", told(what, source))]
+    Client {
+        /// What was to be done.
+        what: String,
+        /// What went wrong.
+        source: ClientError,
+    },
     /// It could be tried again and again, but not to success within the time.
     #[error(
         "cannot {what} within {timeout_ms} ms: {last}; `sillon cluster describe` shows which brokers live"
@@ -61,6 +69,16 @@ pub enum AdminError {
         /// How the last attempt ended.
         last: String,
     },
+}
+
+/// What was to be done is told once.
+fn told(what: &str, source: &ClientError) -> String {
+    match source {
+        ClientError::Refused { .. } | ClientError::Fenced { .. } | ClientError::TimedOut { .. } => {
+            source.to_string()
+        }
+        source => format!("cannot {what}: {source}"),
+    }
 }
 
 /// What a person can do about it.

@@ -1,15 +1,21 @@
-//! Administration of a cluster: who is in it, which topics it has, creating and deleting them.
+//! Administration of a cluster: who is in it, topics and their partitions, configuration, groups and their offsets.
 //!
 //! Owns finding a broker that answers and finding the controller, and trying again while leadership moves. Never keeps
 //! metadata for longer than a request needs it, and never decides what is printed.
 
+mod configs;
 mod error;
+mod groups;
+mod partitions;
 mod topics;
 
+pub use configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
 pub use error::AdminError;
+pub use groups::{GroupDescription, GroupListing, GroupMember};
+pub use partitions::{ElectionType, LogDirDescription, Reassignment};
 pub use topics::{NewTopic, PartitionDescription, TopicConfigEntry, TopicDescription};
 
-use crate::{Connection, ConnectionError, ConnectionOptions};
+use crate::{Connection, ConnectionError, ConnectionOptions, cluster::Cluster};
 use sillon_protocol::{
     ErrorCode,
     messages::{MetadataRequest, MetadataResponse},
@@ -168,12 +174,14 @@ pub struct Admin {
     options: AdminOptions,
     any: Option<Peer>,
     controller: Option<Peer>,
+    /// For what is asked of a certain broker.
+    cluster: Option<Cluster>,
 }
 
 impl Admin {
     /// A client that knows these brokers and learns of the others. Connects when it is first asked something.
     pub fn new(runtime: Runtime, bootstrap: Vec<Address>, options: AdminOptions) -> Admin {
-        Admin { runtime, bootstrap, options, any: None, controller: None }
+        Admin { runtime, bootstrap, options, any: None, controller: None, cluster: None }
     }
 
     /// Who is in the cluster, as one broker sees it.

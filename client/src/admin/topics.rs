@@ -305,7 +305,7 @@ impl Admin {
         .await
     }
 
-    fn request_timeout_ms(&self) -> i32 {
+    pub(super) fn request_timeout_ms(&self) -> i32 {
         i32::try_from(self.options.connection.request_timeout.as_millis()).unwrap_or(i32::MAX)
     }
 
@@ -328,7 +328,12 @@ impl Admin {
     }
 }
 
-fn refused<T>(answer: &Answer<T>, what: &str, code: ErrorCode, message: Option<&str>) -> AdminError {
+pub(super) fn refused<T>(
+    answer: &Answer<T>,
+    what: &str,
+    code: ErrorCode,
+    message: Option<&str>,
+) -> AdminError {
     AdminError::Refused {
         what: what.to_owned(),
         broker: answer.broker.clone(),

@@ -1,6 +1,7 @@
-// franz-go against a broker: topics, produce, fetch by offset and by timestamp, admin.
+// franz-go against a broker: topics, produce, fetch by offset and by timestamp, groups, admin.
 //
-// Argument: HOST:PORT. Prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed.
+// Argument: HOST:PORT. Prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed. With the arguments
+// `member BOOTSTRAP GROUP TOPIC` it is a member of a consumer group instead: see member.go.
 package main
 
 import (
@@ -45,14 +46,22 @@ type suite struct {
 	bootstrap       string
 	topic           string
 	shortLivedTopic string
+	group           string
 	firstTimestamp  int64
 	admin           *kadm.Client
 	passed, failed  int
 }
 
 func main() {
+	if len(os.Args) == 5 && os.Args[1] == "member" {
+		if err := member(os.Args[2], os.Args[3], os.Args[4]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: franz-go HOST:PORT")
+		fmt.Fprintln(os.Stderr, "usage: franz-go HOST:PORT | member BOOTSTRAP GROUP TOPIC")
 		os.Exit(2)
 	}
 	run := strconv.FormatInt(time.Now().UnixMilli(), 36)
@@ -60,6 +69,7 @@ func main() {
 		bootstrap:       os.Args[1],
 		topic:           "franz-go-" + run,
 		shortLivedTopic: "franz-go-short-lived-" + run,
+		group:           "franz-go-group-" + run,
 		// An hour ago, so that no retention limit removes what is written.
 		firstTimestamp: time.Now().Add(-time.Hour).UnixMilli(),
 	}
@@ -103,6 +113,11 @@ func (s *suite) runSteps() {
 	s.step("alter the configuration incrementally", s.alterConfiguration)
 	s.step("a bad configuration value is refused", s.alterConfigurationWithABadValue)
 	s.step("describe the cluster", s.describeCluster)
+	s.step("read in a group, and commit", s.readInAGroup)
+	s.step("list and describe the group", s.listAndDescribeGroup)
+	s.step("alter the group's offsets", s.alterGroupOffsets)
+	s.step("delete the group's offsets", s.deleteGroupOffsets)
+	s.step("delete the group", s.deleteGroup)
 	s.step("create partitions", s.createPartitions)
 	s.step("fewer partitions are refused", s.createFewerPartitions)
 	s.step("delete records", s.deleteRecords)

@@ -1,4 +1,4 @@
-// kafkajs against a broker: topics, produce, fetch by offset and by timestamp, admin.
+// kafkajs against a broker: topics, produce, fetch by offset and by timestamp, groups, admin.
 //
 // node kafkajs.js HOST:PORT   prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed.
 // kafkajs brings gzip, and kafkajs-snappy adds snappy; lz4 and zstd would need native modules. It has no IncrementalAlterConfigs,
@@ -26,6 +26,7 @@ const bootstrap = process.argv[2]
 const run = Date.now().toString(36)
 const topic = `kafkajs-${run}`
 const shortLivedTopic = `kafkajs-short-lived-${run}`
+const groupId = `kafkajs-group-${run}`
 const firstTimestamp = Date.now() - 3600000 // an hour ago, so that no retention limit removes what is written
 
 const kafka = new Kafka({ brokers: [bootstrap], logLevel: logLevel.NOTHING, retry: { retries: 5 } })
@@ -73,7 +74,8 @@ async function expectError(call, ...types) {
     result = await call()
   } catch (error) {
     // kafkajs wraps errors in others; the innermost say what the broker answered.
-    const wrapped = [error, error.cause, error.originalError, ...(error.errors || [])].filter(one => one)
+    const refused = [...(error.errors || []), ...(error.groups || []).map(one => one.error)]
+    const wrapped = [error, error.cause, error.originalError, ...refused].filter(one => one)
     const told = wrapped.map(one => one.type || one.message)
     assert(told.some(type => types.includes(type)), `wanted ${types.join(' or ')}, got ${told.join(', ')}`)
     return
@@ -241,6 +243,50 @@ async function describeCluster() {
   assert(brokers.some(broker => broker.nodeId === controller), `the controller ${controller} is none of the brokers`)
 }
 
+async function groupOffsets() {
+  const [{ partitions }] = await admin.fetchOffsets({ groupId, topics: [topic] })
+  return partitions.map(one => Number(one.offset))
+}
+
+async function readInAGroup() {
+  const consumer = kafka.consumer({ groupId })
+  await consumer.connect()
+  await consumer.subscribe({ topic, fromBeginning: true })
+  let count = 0
+  const all = new Promise(resolve => {
+    consumer.run({
+      autoCommitThreshold: 1,
+      eachMessage: async () => {
+        count += 1
+        if (count === PARTITIONS * RECORDS_PER_PARTITION) resolve()
+      },
+    })
+  })
+  await Promise.race([all, sleep(30000)])
+  await consumer.disconnect()
+  assert.strictEqual(count, PARTITIONS * RECORDS_PER_PARTITION, 'records')
+  assert.deepStrictEqual(await groupOffsets(), Array(PARTITIONS).fill(RECORDS_PER_PARTITION), "the group's offsets")
+}
+
+async function listAndDescribeGroup() {
+  assert((await admin.listGroups()).groups.some(one => one.groupId === groupId), 'it is not listed')
+  const [{ state, members }] = (await admin.describeGroups([groupId])).groups
+  assert.deepStrictEqual([state, members], ['Empty', []], 'description')
+}
+
+async function alterGroupOffsets() {
+  await admin.setOffsets({ groupId, topic, partitions: [{ partition: 2, offset: '17' }] })
+  assert.strictEqual((await groupOffsets())[2], 17)
+  await admin.resetOffsets({ groupId, topic, earliest: true })
+  assert.deepStrictEqual(await groupOffsets(), Array(PARTITIONS).fill(-2), 'offsets that stand for the earliest')
+}
+
+async function deleteGroup() {
+  await admin.deleteGroups([groupId])
+  assert(!(await admin.listGroups()).groups.some(one => one.groupId === groupId), 'it is still listed')
+  await expectError(() => admin.deleteGroups([groupId]), 'GROUP_ID_NOT_FOUND')
+}
+
 async function createPartitions() {
   await admin.createPartitions({ topicPartitions: [{ topic, count: PARTITIONS + 2 }] })
   await eventually(partitionCount, PARTITIONS + 2)
@@ -300,6 +346,10 @@ async function main() {
   await step("describe the broker's configuration", describeBrokerConfiguration)
   await step('alter the configuration', alterConfiguration)
   await step('describe the cluster', describeCluster)
+  await step('read in a group, and commit', readInAGroup)
+  await step('list and describe the group', listAndDescribeGroup)
+  await step("alter the group's offsets", alterGroupOffsets)
+  await step('delete the group', deleteGroup)
   await step('create partitions', createPartitions)
   await step('fewer partitions are refused', createFewerPartitions)
   await step('delete records', deleteRecords)

@@ -1,4 +1,4 @@
-"""aiokafka against a broker: topics, produce, fetch by offset and by timestamp, admin.
+"""aiokafka against a broker: topics, produce, fetch by offset and by timestamp, groups, admin.
 
 aio_kafka.py HOST:PORT   prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed.
 aiokafka has no IncrementalAlterConfigs, so that the older AlterConfigs is what it tests.
@@ -38,6 +38,7 @@ TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION = 36, 3
 bootstrap = bootstrap_from_arguments()
 topic = fresh_name("aiokafka")
 short_lived_topic = fresh_name("aiokafka-short-lived")
+group = fresh_name("aiokafka-group")
 start_ms = first_timestamp()
 records = {partition: make_records(f"aiokafka {partition}", start_ms) for partition in range(PARTITIONS)}
 
@@ -244,6 +245,29 @@ def describe_cluster():
     assert cluster["controller_id"] in ids, f"the controller {cluster['controller_id']} is none of the brokers {ids}"
 
 
+def read_in_a_group():
+    async def call(consumer):
+        consumer.subscribe([topic])
+        count, deadline = 0, time.time() + 30
+        while count < PARTITIONS * RECORDS_PER_PARTITION and time.time() < deadline:
+            count += sum(map(len, (await consumer.getmany(timeout_ms=500)).values()))
+        expect_equal(count, PARTITIONS * RECORDS_PER_PARTITION, "records")
+        await consumer.commit()
+        expect_equal(await consumer.committed(TopicPartition(topic, 0)), RECORDS_PER_PARTITION, "committed")
+
+    with_consumer(call, group_id=group, auto_offset_reset="earliest")
+    told = with_admin(lambda admin: admin.list_consumer_group_offsets(group))
+    offsets = {place.partition: one.offset for place, one in told.items()}
+    expect_equal(offsets, dict.fromkeys(range(PARTITIONS), RECORDS_PER_PARTITION), "the group's offsets")
+
+
+def list_and_describe_group():
+    listed = with_admin(lambda admin: admin.list_consumer_groups())
+    assert group in {one[0] for one in listed}, "it is not listed"
+    [answer] = with_admin(lambda admin: admin.describe_consumer_groups([group]))
+    expect_equal(answer.groups[0][:3], (0, group, "Empty"), "description")
+
+
 def create_partitions():
     with_admin(lambda admin: admin.create_partitions({topic: NewPartitions(PARTITIONS + 2)}))
     eventually(partition_count, PARTITIONS + 2)
@@ -295,6 +319,8 @@ steps.run("describe the topic's configuration", describe_topic_configuration)
 steps.run("describe the broker's configuration", describe_broker_configuration)
 steps.run("alter the configuration", alter_configuration)
 steps.run("describe the cluster", describe_cluster)
+steps.run("read in a group, and commit", read_in_a_group)
+steps.run("list and describe the group", list_and_describe_group)
 steps.run("create partitions", create_partitions)
 steps.run("fewer partitions are refused", create_fewer_partitions)
 steps.run("delete records", delete_records)

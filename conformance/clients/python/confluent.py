@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) against a broker: topics, produce, fetch by offset and by timestamp, admin.
+"""confluent-kafka (librdkafka) against a broker: topics, produce, fetch by offset and by timestamp, groups, admin.
 
 confluent.py HOST:PORT   prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed.
 """
@@ -6,7 +6,16 @@ confluent.py HOST:PORT   prints `ok` or `FAIL` for each step, then `N passed, N 
 import time
 
 import confluent_kafka
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -39,6 +48,7 @@ PARTITIONS = PLAIN_PARTITION + 1
 bootstrap = bootstrap_from_arguments()
 topic = fresh_name("confluent")
 short_lived_topic = fresh_name("confluent-short-lived")
+group = fresh_name("confluent-group")
 start_ms = first_timestamp()
 records = {partition: make_records(f"confluent {partition}", start_ms) for partition in range(PARTITIONS)}
 admin = AdminClient({"bootstrap.servers": bootstrap})
@@ -232,6 +242,44 @@ def describe_cluster():
     assert len(cluster.nodes) >= 1, "no nodes"
 
 
+def group_offsets():
+    [told] = wait_for(admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])).values()
+    return {one.partition: one.offset for one in told.topic_partitions}
+
+
+def read_in_a_group():
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    count, deadline = 0, time.time() + 30
+    while count < PARTITIONS * RECORDS_PER_PARTITION and time.time() < deadline:
+        for message in consumer.consume(100, timeout=1):
+            assert message.error() is None, message.error()
+            count += 1
+    expect_equal(count, PARTITIONS * RECORDS_PER_PARTITION, "records")
+    committed = consumer.commit(asynchronous=False)
+    expect_equal({one.partition: one.offset for one in committed}, dict.fromkeys(range(PARTITIONS), RECORDS_PER_PARTITION), "committed")
+    consumer.close()
+    expect_equal(group_offsets(), dict.fromkeys(range(PARTITIONS), RECORDS_PER_PARTITION), "the group's offsets")
+
+
+def list_and_describe_group():
+    listed = {one.group_id: one.state for one in admin.list_consumer_groups().result(10).valid}
+    expect_equal(listed[group], ConsumerGroupState.EMPTY, "state")
+    description = wait_for(admin.describe_consumer_groups([group]))[group]
+    expect_equal((description.state, len(description.members)), (ConsumerGroupState.EMPTY, 0), "description")
+
+
+def alter_group_offsets():
+    wait_for(admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 2, 17)])]))
+    expect_equal(group_offsets()[2], 17, "offset")
+
+
+def delete_group():
+    wait_for(admin.delete_consumer_groups([group]))
+    assert group not in {one.group_id for one in admin.list_consumer_groups().result(10).valid}, "it is still listed"
+    expect_error(lambda: wait_for(admin.delete_consumer_groups([group])), "GROUP_ID_NOT_FOUND")
+
+
 def create_partitions():
     wait_for(admin.create_partitions([NewPartitions(topic, PARTITIONS + 2)]))
     eventually(partition_count, PARTITIONS + 2)
@@ -282,6 +330,10 @@ steps.run("describe the broker's configuration", describe_broker_configuration)
 steps.run("alter the configuration incrementally", alter_configuration)
 steps.run("a bad configuration value is refused", alter_configuration_with_a_bad_value)
 steps.run("describe the cluster", describe_cluster)
+steps.run("read in a group, and commit", read_in_a_group)
+steps.run("list and describe the group", list_and_describe_group)
+steps.run("alter the group's offsets", alter_group_offsets)
+steps.run("delete the group", delete_group)
 steps.run("create partitions", create_partitions)
 steps.run("fewer partitions are refused", create_fewer_partitions)
 steps.run("delete records", delete_records)

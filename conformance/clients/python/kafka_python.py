@@ -1,4 +1,4 @@
-"""kafka-python against a broker: topics, produce, fetch by offset and by timestamp, admin.
+"""kafka-python against a broker: topics, produce, fetch by offset and by timestamp, groups, admin.
 
 kafka_python.py HOST:PORT   prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed.
 """
@@ -9,6 +9,7 @@ import time
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import AlterConfigOp, ConfigResource, ConfigResourceType, OffsetSpec
+from kafka.structs import OffsetAndMetadata
 
 from steps import (
     MILLISECONDS_BETWEEN_RECORDS,
@@ -34,6 +35,7 @@ PARTITIONS = PLAIN_PARTITION + 1
 bootstrap = bootstrap_from_arguments()
 topic = fresh_name("kafka-python")
 short_lived_topic = fresh_name("kafka-python-short-lived")
+group = fresh_name("kafka-python-group")
 start_ms = first_timestamp()
 records = {partition: make_records(f"kafka-python {partition}", start_ms) for partition in range(PARTITIONS)}
 admin = None
@@ -212,6 +214,46 @@ def describe_cluster():
     assert cluster["controller_id"] in ids, f"the controller {cluster['controller_id']} is none of the brokers {ids}"
 
 
+def group_offsets():
+    return {place.partition: told.offset for place, told in admin.list_group_offsets({group: None})[group].items()}
+
+
+def group_names():
+    return {one["group_id"] for one in admin.list_groups()}
+
+
+def read_in_a_group():
+    consumer = KafkaConsumer(
+        topic, bootstrap_servers=bootstrap, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest", consumer_timeout_ms=8000
+    )
+    count = 0
+    for _ in consumer:
+        count += 1
+        if count == PARTITIONS * RECORDS_PER_PARTITION:
+            break
+    expect_equal(count, PARTITIONS * RECORDS_PER_PARTITION, "records")
+    consumer.commit()
+    expect_equal(consumer.committed(TopicPartition(topic, 0)), RECORDS_PER_PARTITION, "committed")
+    consumer.close()
+    expect_equal(group_offsets(), dict.fromkeys(range(PARTITIONS), RECORDS_PER_PARTITION), "the group's offsets")
+
+
+def list_and_describe_group():
+    assert group in group_names(), "it is not listed"
+    description = admin.describe_groups([group])[group]
+    expect_equal((description["group_state"], description["members"]), ("Empty", []), "description")
+
+
+def alter_group_offsets():
+    admin.alter_group_offsets(group, {TopicPartition(topic, 2): OffsetAndMetadata(17, "", -1)})
+    expect_equal(group_offsets()[2], 17, "offset")
+
+
+def delete_group():
+    admin.delete_groups([group])
+    assert group not in group_names(), "it is still listed"
+
+
 def create_partitions():
     admin.create_partitions({topic: PARTITIONS + 2})
     eventually(lambda: partition_count(topic), PARTITIONS + 2)
@@ -267,6 +309,10 @@ steps.run("describe the broker's configuration", describe_broker_configuration)
 steps.run("alter the configuration incrementally", alter_configuration)
 steps.run("a bad configuration value is refused", alter_configuration_with_a_bad_value)
 steps.run("describe the cluster", describe_cluster)
+steps.run("read in a group, and commit", read_in_a_group)
+steps.run("list and describe the group", list_and_describe_group)
+steps.run("alter the group's offsets", alter_group_offsets)
+steps.run("delete the group", delete_group)
 steps.run("create partitions", create_partitions)
 steps.run("fewer partitions are refused", create_fewer_partitions)
 steps.run("delete records", delete_records)

@@ -39,6 +39,7 @@ pub use header::{
 };
 pub use iterate::{Header, Headers, Record, RecordIterator};
 pub use stamp::{
-    STAMPED_PREFIX, set_log_append_time, set_max_timestamp, stamp, stamped_header, stamped_prefix,
+    STAMPED_PREFIX, set_log_append_time, set_max_timestamp, set_producer, stamp, stamped_header,
+    stamped_prefix,
 };
 pub use validate::{RecordsSummary, produce_batch};

@@ -58,6 +58,19 @@ pub fn stamped_header<B: AsRef<[u8]>>(
     header
 }
 
+/// Makes the batch one of this producer, from this sequence number on, and computes the checksum anew: what a producer does
+/// to a batch that goes out again under a new epoch.
+///
+/// # Panics
+/// If `batch` is shorter than a header.
+pub fn set_producer(batch: &mut [u8], producer_id: i64, producer_epoch: i16, base_sequence: i32) {
+    assert!(batch.len() >= BATCH_OVERHEAD, "only a parsed batch can be changed");
+    batch[place::PRODUCER_ID..place::PRODUCER_EPOCH].copy_from_slice(&producer_id.to_be_bytes());
+    batch[place::PRODUCER_EPOCH..place::BASE_SEQUENCE].copy_from_slice(&producer_epoch.to_be_bytes());
+    batch[place::BASE_SEQUENCE..place::RECORD_COUNT].copy_from_slice(&base_sequence.to_be_bytes());
+    refresh_crc(batch);
+}
+
 /// Gives all records of the batch the append time `timestamp_ms`, and computes the checksum anew.
 ///
 /// # Panics
@@ -161,6 +174,16 @@ mod tests {
         let times: Vec<_> = batch.records().unwrap().map(|record| record.unwrap().timestamp()).collect();
         assert_eq!(times, [77_000, 77_000]);
         assert_eq!(stamped_header(&before, 9, 2, Some(77_000)), batch.as_bytes()[..BATCH_OVERHEAD]);
+    }
+
+    #[test]
+    fn a_batch_goes_out_again_under_a_new_epoch() {
+        let mut bytes = sample().into_bytes();
+        set_producer(&mut bytes, 900, 4, 17);
+        let batch = RecordBatch::parse(bytes).unwrap();
+        batch.validate_header().unwrap();
+        assert_eq!((batch.producer_id(), batch.producer_epoch()), (900, 4));
+        assert_eq!((batch.base_sequence(), batch.record_count()), (17, 2));
     }
 
     #[test]

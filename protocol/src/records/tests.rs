@@ -119,6 +119,7 @@ fn a_produced_batch_is_accepted() {
     assert_eq!((summary.min_timestamp, summary.max_timestamp), (1000, 1001));
     assert_eq!(summary.offset_of_max_timestamp, 1);
     assert_eq!(summary.first_null_key_index, Some(1));
+    assert_eq!(batch.null_key_indexes(0), Ok(vec![1]));
     assert_eq!(summary.records_bytes, batch.body().len());
     let records: Vec<_> = batch.records().unwrap().map(Result::unwrap).collect();
     let headers: Vec<_> = records[1].headers().map(|header| (header.key_text(), header.value)).collect();

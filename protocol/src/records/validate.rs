@@ -167,4 +167,18 @@ impl<B: AsRef<[u8]>> RecordBatch<B> {
         }
         Ok(summary)
     }
+    /// The indexes of all records without a key, of a batch that [`validate_deep`](Self::validate_deep) found sound.
+    ///
+    /// # Errors
+    /// As [`validate_deep`](Self::validate_deep).
+    pub fn null_key_indexes(&self, limit_bytes: usize) -> Result<Vec<i32>, RecordError> {
+        let body = self.decompress(limit_bytes)?;
+        let mut indexes = Vec::new();
+        for (index, record) in (0..).zip(self.records_in(&body)) {
+            if record?.key().is_none() {
+                indexes.push(index);
+            }
+        }
+        Ok(indexes)
+    }
 }

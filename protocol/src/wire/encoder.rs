@@ -3,8 +3,13 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use uuid::Uuid;
 
+use std::collections::VecDeque;
+
 use super::error::EncodeError;
 use super::{Field, Format, MAXIMUM_STRING_LENGTH};
+
+/// From this length on a copy costs more than a piece of its own in a vectored write.
+const SHARED_FROM_BYTES: usize = 2048;
 
 /// A place where bytes from elsewhere (a file, by sendfile) belong into the encoded stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +27,8 @@ pub struct Encoder {
     pub buffer: BytesMut,
     /// Where external bytes go, in ascending order of position.
     pub deferred: Vec<Deferred>,
+    /// The external bytes, one for each place, of an encoder that shares long byte strings.
+    shared: Option<Vec<Bytes>>,
 }
 
 impl Encoder {
@@ -32,7 +39,40 @@ impl Encoder {
 
     /// An encoder that appends to `buffer`.
     pub fn with_buffer(buffer: BytesMut) -> Self {
-        Self { buffer, deferred: Vec::new() }
+        Self { buffer, deferred: Vec::new(), shared: None }
+    }
+
+    /// An encoder that refers to long byte strings where others copy them: see [`Self::into_parts`].
+    pub fn sharing() -> Self {
+        Self { shared: Some(Vec::new()), ..Self::default() }
+    }
+
+    /// What was encoded, in order: pieces of the buffer, and between them the byte strings that were not copied.
+    ///
+    /// # Panics
+    /// If bytes were deferred that are not here.
+    pub fn into_parts(mut self) -> VecDeque<Bytes> {
+        let shared = self.shared.unwrap_or_default();
+        assert_eq!(shared.len(), self.deferred.len(), "all external bytes are here");
+        let mut parts = VecDeque::with_capacity(2 * shared.len() + 1);
+        let mut done = 0;
+        for (place, bytes) in self.deferred.iter().zip(shared) {
+            parts.push_back(self.buffer.split_to(place.position - done).freeze());
+            parts.push_back(bytes);
+            done = place.position;
+        }
+        parts.push_back(self.buffer.freeze());
+        parts.retain(|part| !part.is_empty());
+        parts
+    }
+
+    /// Takes back what was encoded after the buffer was so long and there were so many deferred places.
+    pub(crate) fn truncate(&mut self, length: usize, deferred: usize) {
+        self.buffer.truncate(length);
+        self.deferred.truncate(deferred);
+        if let Some(shared) = &mut self.shared {
+            shared.truncate(deferred);
+        }
     }
 
     /// Writes one signed byte.
@@ -148,8 +188,13 @@ impl Encoder {
     /// More than 2^31 - 1 bytes.
     pub fn put_bytes(&mut self, format: Format, value: Option<&Bytes>) -> Result<(), EncodeError> {
         self.put_length(format, value.map(Bytes::len))?;
-        if let Some(value) = value {
-            self.buffer.put_slice(value);
+        match (value, &mut self.shared) {
+            (Some(value), Some(shared)) if value.len() >= SHARED_FROM_BYTES => {
+                self.deferred.push(Deferred { position: self.buffer.len(), length: value.len() });
+                shared.push(value.clone());
+            }
+            (Some(value), _) => self.buffer.put_slice(value),
+            (None, _) => {}
         }
         Ok(())
     }

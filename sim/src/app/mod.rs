@@ -37,8 +37,8 @@ use std::{
 
 /// Where the brokers listen.
 const BROKER_PORT: u16 = 9092;
-/// The stream of a test's own decisions.
-const TEST: Stream = Stream::Workload(u32::MAX);
+/// The stream of a test's own decisions, beyond those of any clients.
+const TEST: Stream = Stream::Workload(u16::MAX as u32);
 
 /// What a test's function may give.
 pub trait IntoVerdict {

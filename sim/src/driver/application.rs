@@ -21,6 +21,9 @@ use std::{
 };
 use tokio::sync::Notify;
 
+/// How long a cluster has to get up before the program and the faults begin.
+const WARM_UP_NS: u64 = 5_000_000_000;
+
 /// What a user's program comes to.
 pub type Verdict = Result<(), String>;
 
@@ -112,6 +115,8 @@ impl Director<'_> {
         for node in 0..servers {
             self.cluster.start(self.world, node);
         }
+        // A program may expect the cluster that it is told of to be there.
+        self.until(now_ns() + WARM_UP_NS, |_| false).await?;
         self.cluster.judges.calm(plan.is_empty());
         let start_ns = now_ns();
         self.agenda = Agenda::of_plan(plan, start_ns);

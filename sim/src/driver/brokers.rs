@@ -1,8 +1,9 @@
 //! A broker of a run: its configuration, its program, and what its oracle is told that it promises.
 
-use super::{cluster::Cluster, disks::WorldDisks, ear::Ear};
+use super::{cluster::Cluster, disks::WorldDisks, ear::Ear, members};
 use crate::{
-    oracle::{Contract, Oracle},
+    faults::{Fault, PlannedFault},
+    oracle::{Contract, Oracle, groups::GroupContract},
     scenario::{CLIENT_PORT, DrawnConfig},
     world::{Boot, NodeId, World, boot, now_ns},
 };
@@ -16,8 +17,13 @@ const LOG_DIRECTORY: &str = "/data";
 pub(super) const PORT: u16 = 9092;
 
 /// The judge of the brokers of a configuration.
-pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig, drift_ppm: u64) -> Arc<Oracle> {
-    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract(config, drift_ppm))
+pub(super) fn oracle(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Arc<Oracle> {
+    let jumps = plan.iter().any(|planned| matches!(planned.fault, Fault::ClockJump(_)));
+    let mut contract = contract(config, members::drift_ppm(config, plan));
+    if let Some(groups) = &mut contract.groups {
+        groups.wall_clocks_differ = jumps || config.clocks.iter().any(|clock| clock.wall_offset_ns != 0);
+    }
+    Oracle::new(Arc::new(now_ns), WorldDisks::of(world), contract)
 }
 
 /// What runs on a broker's machine.
@@ -112,6 +118,24 @@ fn contract(config: &DrawnConfig, drift_ppm: u64) -> Contract {
         coordinator_within_ns,
         clock_drift_ppm: drift_ppm,
         quiet_after_ns: config.liveness_ns * 3 / 4,
+        groups: (config.groups.count > 0)
+            .then(|| group_contract(config, broker("offsets.retention.minutes").map(str::to_owned))),
         ..default
+    }
+}
+
+/// What is promised of the run's consumer groups.
+fn group_contract(config: &DrawnConfig, retention_minutes: Option<String>) -> GroupContract {
+    const MINUTE_NS: u64 = 60_000_000_000;
+    let groups = &config.groups;
+    GroupContract {
+        session_timeout_ns: groups.session_timeout_ns,
+        // A member has as long to join again as it may take between two polls.
+        rebalance_timeout_ns: groups.max_poll_interval_ns,
+        offsets_retention_ns: retention_minutes
+            .and_then(|text| text.parse().ok())
+            .map(|minutes: u64| minutes * MINUTE_NS),
+        wall_clocks_differ: false,
+        delivery: groups.delivery,
     }
 }

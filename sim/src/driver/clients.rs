@@ -20,7 +20,7 @@ pub(super) struct Clients {
 struct BrokerClients {
     shared: Arc<Shared>,
     producers: Vec<NodeId>,
-    /// Those that read, and the one that asks for the latest offsets.
+    /// Those that read, alone or as members of groups, and the one that asks for the latest offsets.
     readers: Vec<NodeId>,
     /// The operator, where there is one.
     administrators: Vec<NodeId>,
@@ -157,13 +157,14 @@ impl BrokerClients {
                 events_news.notify_one();
             }
         });
-        let what = (config.workload.clone(), config.admin.clone());
+        let what = (config.workload.clone(), config.admin.clone(), config.groups.clone());
         let shared = Shared::new(what, topics(config), brokers, config.racks.clone(), events);
         let (mut producers, mut readers, mut administrators) = (Vec::new(), Vec::new(), Vec::new());
-        for role in roles(&config.workload, &config.admin) {
+        for role in roles(&config.workload, &config.admin, &config.groups) {
             let (list, name) = match role {
                 Role::Producer(client) => (&mut producers, format!("producer-{client}")),
                 Role::Reader(client) => (&mut readers, format!("reader-{client}")),
+                Role::Member(client, _) => (&mut readers, format!("member-{client}")),
                 Role::Lister(client) => (&mut readers, format!("lister-{client}")),
                 Role::Admin(client) => (&mut administrators, format!("admin-{client}")),
             };
@@ -210,7 +211,7 @@ impl SessionClients {
         // Streams of decisions are numbered over all clients of a run.
         let first_stream = match machines.brokers {
             0 => 0,
-            _ => roles(&cluster.config.workload, &cluster.config.admin).len() as u32,
+            _ => roles(&cluster.config.workload, &cluster.config.admin, &cluster.config.groups).len() as u32,
         };
         let shared = coordinator::Shared::new(ensemble.sessions.clone(), members, first_stream, events);
         let client = |number: u32| {

@@ -45,8 +45,7 @@ impl Cluster {
     /// Adds the machines. Nothing runs yet.
     pub fn new(world: &Arc<World>, config: &DrawnConfig, plan: &[PlannedFault]) -> Arc<Cluster> {
         let machines = config.machines();
-        let of_brokers =
-            (machines.brokers > 0).then(|| brokers::oracle(world, config, members::drift_ppm(config, plan)));
+        let of_brokers = (machines.brokers > 0).then(|| brokers::oracle(world, config, plan));
         let members_world = MembersWorld::of(world, config);
         let of_members =
             config.ensemble.as_ref().map(|ensemble| members::oracle(&members_world, config, ensemble, plan));

@@ -1,6 +1,6 @@
 //! What a broker tells: into the trace and to the oracle, as long as its process lives. Owns the words of the trace.
 
-use super::{file_faults, judges::Judges};
+use super::{file_faults, group_ear, judges::Judges};
 use crate::{
     profile::{self, Part},
     world::{NodeId, World},
@@ -75,6 +75,10 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
         Observation::LogStartMoved { partition, to, .. } => {
             add("log/start", partition, &[("to", to.0 as u64)])
         }
+        Observation::SegmentsCleaned { partition, from, to, records_kept, .. } => {
+            let range = [("from", from.0 as u64), ("to", to.0 as u64), ("kept", *records_kept)];
+            add("log/compact", partition, &range);
+        }
         Observation::LogOffline { partition, .. } => add("log/offline", partition, &[]),
         Observation::HighWatermarkMoved { partition, from, to, leader_epoch, .. } => add(
             "high-watermark",
@@ -94,6 +98,7 @@ fn trace(world: &World, node: NodeId, observation: &Observation<'_>) {
         | Observation::ReplicaLags { .. }
         | Observation::IsrProposed { .. }
         | Observation::IsrConfirmed { .. } => trace_replication(world, node, observation),
+        Observation::Group { fact, .. } => group_ear::trace(world, node, fact),
         Observation::Registered { .. }
         | Observation::Unregistered { .. }
         | Observation::MetadataApplied { .. }

@@ -152,6 +152,9 @@ impl Judges {
         if let Some(oracle) = &self.ensemble {
             oracle.check_liveness();
         }
+        if let Some(oracle) = &self.brokers {
+            oracle.look_at_groups();
+        }
     }
 
     /// The faults are over, for all machines or for some.
@@ -161,6 +164,18 @@ impl Judges {
         }
         if let Some(oracle) = &self.ensemble {
             oracle.healed();
+        }
+    }
+
+    /// Whether all consumer groups have processed what there is.
+    pub fn groups_caught_up(&self) -> bool {
+        self.brokers.as_ref().is_none_or(|oracle| oracle.groups_caught_up())
+    }
+
+    /// Consumer groups have had their time, and members still live.
+    pub fn judge_processing(&self) {
+        if let Some(oracle) = &self.brokers {
+            oracle.judge_processing();
         }
     }
 

@@ -25,6 +25,7 @@ mod core;
 mod disks;
 mod ear;
 mod file_faults;
+mod group_ear;
 mod judges;
 mod members;
 mod phases;

@@ -128,6 +128,7 @@ impl Director<'_> {
         let config = &self.cluster.config;
         let delivery_ns = if config.brokers > 0 { config.workload.delivery_timeout_ns } else { 0 };
         let session_ns = config.ensemble.as_ref().map_or(0, |ensemble| ensemble.sessions.timeout_ns);
+        let has_groups = config.groups.count > 0;
         let patience_ns = delivery_ns.max(2 * session_ns) + CLIENT_LIMIT_NS;
         self.until(now_ns() + patience_ns, |_| clients.busy_producer().is_none()).await?;
         if let Some(producer) = clients.busy_producer() {
@@ -137,6 +138,10 @@ impl Director<'_> {
         self.until(now_ns() + SCAN_LIMIT_NS, |_| clients.final_scan().is_some()).await?;
         if let Err(unreadable) = clients.final_scan().unwrap_or_else(|| Err(clients.endless_scan())) {
             return Err(self.unreadable(unreadable));
+        }
+        if has_groups {
+            self.until(now_ns() + CLIENT_LIMIT_NS, Judges::groups_caught_up).await?;
+            self.cluster.judges.judge_processing();
         }
         clients.stop();
         self.until(now_ns() + CLIENT_LIMIT_NS, |_| clients.busy_client().is_none()).await?;

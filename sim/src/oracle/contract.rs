@@ -1,5 +1,6 @@
 //! What the brokers of a run promise, and within which times. Owns the numbers and the formulas over them; judges nothing.
 
+use super::groups::GroupContract;
 use std::path::PathBuf;
 
 /// What the brokers of a run promise.
@@ -41,6 +42,8 @@ pub struct Contract {
     pub clock_drift_ppm: u64,
     /// From healing on until nothing may change any more; 0 where it is not looked at.
     pub quiet_after_ns: u64,
+    /// What is promised of consumer groups, where there are some.
+    pub groups: Option<GroupContract>,
     /// Added to every bound: requests, retries and disks take their time.
     pub slack_ns: u64,
 }
@@ -66,6 +69,7 @@ impl Default for Contract {
             propagation_ns: 1_000_000_000,
             clock_drift_ppm: 0,
             quiet_after_ns: 0,
+            groups: None,
             slack_ns: 5_000_000_000,
         }
     }

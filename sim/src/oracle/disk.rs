@@ -1,7 +1,7 @@
 //! Reads a partition's files as they lie on the simulated disk. Owns a parser of its own for everything but record
 //! batches, so that a mistake in the broker's is not repeated here. Judges nothing.
 
-use sillon_protocol::records::{RecordBatch, crc32c};
+use sillon_protocol::records::{RecordBatch, crc32c, split_views};
 use sillon_runtime::DirectoryEntry;
 use std::{
     collections::BTreeMap,
@@ -58,11 +58,22 @@ impl LogImage {
     pub fn read(disks: &dyn Disks, node: u32, directory: &Path, log_start: i64) -> LogImage {
         let entries = disks.list(node, directory);
         let mut segments: Vec<i64> = entries.iter().filter_map(|entry| segment_base(&entry.name)).collect();
+        let mut swaps = BTreeMap::new();
+        for base in entries.iter().filter_map(|entry| segment_base(entry.name.strip_suffix(SWAP_SUFFIX)?)) {
+            // A cleaned segment on its way to the place of those that it was made from: it counts, they do not.
+            let bytes = disks.read(node, &swap_path(directory, base)).unwrap_or_default();
+            let end = split_views(&bytes).last().and_then(Result::ok).map_or(base, |last| last.next_offset());
+            segments.retain(|other| *other < base || *other >= end);
+            segments.push(base);
+            swaps.insert(base, bytes);
+        }
         segments.sort_unstable();
         let needed = segments.partition_point(|base| *base <= log_start).saturating_sub(1);
         let mut image = LogImage::default();
         for base in segments.drain(needed..) {
-            let bytes = disks.read(node, &segment_path(directory, base)).unwrap_or_default();
+            let swapped = swaps.remove(&base);
+            let bytes =
+                swapped.or_else(|| disks.read(node, &segment_path(directory, base))).unwrap_or_default();
             image.add_segment(base, &bytes);
         }
         image
@@ -166,6 +177,13 @@ pub(super) fn segment_path(directory: &Path, base: i64) -> PathBuf {
     directory.join(format!("{base:020}.log"))
 }
 
+/// What a cleaned segment is called until it has its place.
+const SWAP_SUFFIX: &str = ".swap";
+
+fn swap_path(directory: &Path, base: i64) -> PathBuf {
+    directory.join(format!("{base:020}.log{SWAP_SUFFIX}"))
+}
+
 /// A checkpoint file in Kafka's form: version 0, the number of entries, then one entry a line.
 ///
 /// The entries come back as words. The error says what is not whole about the file.
@@ -258,6 +276,20 @@ pub(super) mod tests {
         assert_eq!(log.replay_producers()[&7].last_sequence, 4);
         let late = image(&[(0, first), (3, second)], 3);
         assert_eq!((late.start(), late.batches.len()), (3, 1));
+    }
+
+    #[test]
+    fn a_segment_that_takes_the_place_of_others_counts_for_them() {
+        let parts = [0, 2, 4, 6].map(|base| stored_batch(base, 2, 0, (-1, -1, -1)));
+        let disk = MemoryDisk::default();
+        let directory = Path::new("/data/t-0");
+        // The third was removed already.
+        for (base, bytes) in [0, 2, 6].into_iter().zip([&parts[0], &parts[1], &parts[3]]) {
+            disk.write(segment_path(directory, base), bytes.clone());
+        }
+        disk.write(swap_path(directory, 0), parts[..3].concat());
+        let log = LogImage::read(&disk, 0, directory, 0);
+        assert_eq!((log.end(), log.batches.len(), log.broken), (8, 4, None));
     }
 
     #[test]

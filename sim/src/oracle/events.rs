@@ -1,5 +1,6 @@
 //! What clients and the world tell the oracle. Owns the words; judges nothing.
 
+use super::groups::events::GroupEvent;
 use sillon_broker::types::{TopicId, TopicPartition};
 use std::{collections::BTreeSet, path::PathBuf};
 
@@ -95,6 +96,8 @@ pub struct ReadBatch {
 /// What happened to a client. Results have three values: confirmed, failed, unknown.
 #[derive(Clone, Debug)]
 pub enum ClientEvent {
+    /// A member of a consumer group did or saw something.
+    Group(GroupEvent),
     /// A batch is about to be sent for the first time.
     Sending(SentBatch),
     /// The broker confirmed it. No offset: it is a repetition, too old for the broker to remember where.

@@ -7,12 +7,13 @@ use super::{
     i01_acknowledged_survives as i01, i08_never_below_committed as i08, i09_watermarks as i09,
     i10_log_matching as i10, i12_leader_append_only as i12, i13_epoch_cache as i13, i15_contiguous as i15,
     i19_failed_sync as i19, i20_recovery as i20, i23_leader_epochs as i23, i26_sequences as i26,
-    i27_producer_table as i27, i40_log_start as i40,
+    i27_producer_table as i27, i40_log_start as i40, i41_compaction as i41,
     invariant::Invariant,
     lineage::Lineage,
     state::State,
 };
 use sillon_broker::{
+    group::facts::GroupFact,
     observe::{EpochStart, Observation, ProducerSummary},
     types::{TopicId, TopicPartition},
 };
@@ -52,6 +53,7 @@ impl State {
                     &Opening { topic_id: *topic_id, opened, epochs, producers },
                 );
             }
+            Observation::Group { partition, fact, .. } => self.on_group(now_ns, node, partition, fact),
             Observation::TopicDeleted { topic, topic_id } => {
                 self.on_topic_deleted(now_ns, node, topic, *topic_id)
             }
@@ -59,6 +61,7 @@ impl State {
             | Observation::Truncated { partition, .. }
             | Observation::Flushed { partition, .. }
             | Observation::LogStartMoved { partition, .. }
+            | Observation::SegmentsCleaned { partition, .. }
             | Observation::LogOffline { partition, .. }
             | Observation::HighWatermarkMoved { partition, .. }
             | Observation::BecameLeader { partition, .. }
@@ -81,6 +84,13 @@ impl State {
             | Observation::BecameController { .. }
             | Observation::ResignedController { .. } => self.on_broker(now_ns, node, observation),
         }
+    }
+
+    fn on_group(&mut self, now_ns: u64, node: u32, home: &TopicPartition, fact: &GroupFact) {
+        let lineage = self.partitions.get(home);
+        self.judge.at(now_ns, Some(node), lineage.map(|lineage| &lineage.log.name));
+        let promised = lineage.is_some_and(|lineage| !lineage.beyond_budget);
+        self.groups.on_fact(&mut self.judge, home, promised, fact);
     }
 
     fn on_partition(&mut self, now_ns: u64, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
@@ -166,10 +176,14 @@ impl State {
     }
 
     fn on_log(&mut self, node: u32, name: &TopicPartition, observation: &Observation<'_>) {
-        let State { judge, partitions, contract, .. } = self;
+        let State { judge, partitions, disks, contract, .. } = self;
         let lineage = partitions.get_mut(name).expect("the caller looked");
         let partition = &lineage.replicas[&node];
         match observation {
+            Observation::SegmentsCleaned { from, to, records_kept, .. } => {
+                let cleaning = i41::Cleaning { from: from.0, to: to.0, records_kept: *records_kept };
+                i41::on_cleaned(judge, &**disks, node, partition, cleaning);
+            }
             Observation::Truncated { to, .. } => {
                 if partition.leading.is_some() || !contract.is_replicated() {
                     i12::on_truncated(judge, partition, to.0);

@@ -98,6 +98,10 @@ impl History {
 impl State {
     pub(super) fn on_client(&mut self, now_ns: u64, event: ClientEvent) {
         match event {
+            ClientEvent::Group(event) => {
+                self.judge.at(now_ns, None, None);
+                self.groups.on_event(&mut self.judge, event);
+            }
             ClientEvent::Sending(batch) => {
                 self.statistics.records_sent += u64::from(batch.count);
                 if batch.acks != 0 {

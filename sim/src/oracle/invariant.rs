@@ -41,6 +41,12 @@ macro_rules! invariants {
                     )
             }
 
+            /// Whether it says something only where there are consumer groups.
+            pub fn is_of_groups(self) -> bool {
+                const OF_GROUPS: &[Invariant] = &[Invariant::I37, Invariant::I38, Invariant::I49, Invariant::I54, Invariant::I55, Invariant::I56, Invariant::I57, Invariant::I58, Invariant::I59, Invariant::I60, Invariant::I77, Invariant::I78, Invariant::I78b];
+                OF_GROUPS.contains(&self)
+            }
+
             /// Whether it says something only where there are several brokers.
             pub fn is_of_clusters(self) -> bool {
                 const OF_CLUSTERS: &[Invariant] = &[Invariant::I03, Invariant::I04, Invariant::I05, Invariant::I05w, Invariant::I07, Invariant::I08, Invariant::I09b, Invariant::I10, Invariant::I11, Invariant::I14, Invariant::I16, Invariant::I22, Invariant::I24, Invariant::I33, Invariant::I34, Invariant::I35, Invariant::I36, Invariant::I36b, Invariant::I45, Invariant::I46, Invariant::I47, Invariant::I48a, Invariant::I52, Invariant::I66, Invariant::I80];
@@ -91,15 +97,26 @@ invariants! {
     I35, "step", "Once a controller epoch is recorded, no write of an earlier controller succeeds.";
     I36, "step", "Each controller epoch has one controller, and the epochs rise.";
     I36b, "quiet", "After healing, the broker that the coordinator names is controller, and works, within the bound.";
+    I37, "step", "A committed offset is not removed before its retention, counted from when its group became empty.";
+    I38, "step, restart", "A confirmed offset commit is what every later coordinator finds, and what members are told.";
     I40, "step", "Log start never passes the high watermark, by retention or by request.";
+    I41, "after cleaning", "Compaction touches only what is committed and durable, and keeps offsets and their order.";
     I45, "quiet", "After healing, all brokers know the true metadata within the bound.";
     I46, "quiet", "After healing, every running broker is registered within the bound.";
     I47, "quiet", "After healing, every live replica is in sync within the bound.";
     I48, "quiet", "After healing, a new produce request succeeds within the bound.";
     I48a, "quiet", "After healing, every partition that can have a leader has one within the bound.";
+    I49, "quiet", "After healing, every group comes to rest within the bound, and keeps its generation.";
     I50, "quiet", "After healing, every consumer reaches the end of its partitions within the bound.";
     I52, "step", "What is committed shows at every replica in sync within a round of replication, while no fault is on.";
     I53, "quiet", "In the last part of the quiet phase nobody stands for election, and no leader, in-sync replica or session changes.";
+    I54, "step", "In every generation of a group each partition belongs to one member at most.";
+    I55, "step, quiet", "A member is given only what it is subscribed to, and in a group at rest every partition of its topics is given to somebody.";
+    I56, "step", "Offsets are committed by members of the current generation, or change nothing.";
+    I57, "step, restart", "The generations of a group rise, over failovers of its coordinator too.";
+    I58, "step", "With cooperative rebalancing a partition is given to a member only once nobody else has it.";
+    I59, "step", "A name that a user gave is that of one member at most.";
+    I60, "step", "With sticky assignment nothing moves where neither members nor subscriptions have changed.";
     I61, "step", "Writes to the coordinator happen in an order that fits real time, and what one session sees never goes back.";
     I62, "step", "An ephemeral node exists exactly while its session lives, and no session is found silent while a member that reaches the leader hears it.";
     I63, "step", "A client learns of a change by its watch before any reply can show it a state after that change, also over a reconnect.";
@@ -113,6 +130,9 @@ invariants! {
     I71, "step", "A producer epoch that a later one replaced has no append accepted.";
     I75, "step", "The coordinators' logs match, each leader has all that was applied, each term has one leader, and all members apply the same.";
     I76, "restart, step", "No committed transaction of the coordinator is lost, whatever the members' machines suffer.";
+    I77, "step", "The commits for a partition come from one member at a time.";
+    I78, "end", "With commits after processing, every record is processed at least once.";
+    I78b, "step", "With confirmed commits before processing, no record is processed twice.";
     I79, "quiet", "After healing, a majority of the coordinators follows a leader within the bound.";
     I80, "quiet", "The bounds hold too where only a core of the machines is healed and the rest stays as it is.";
     I81, "on failure", "The recorded decisions alone replay to the same run.";

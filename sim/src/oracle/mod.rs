@@ -7,7 +7,7 @@
 //!   client events ─► history.rs ────────────────┤  (lineage.rs,    └─ disk.rs: the files, read by a parser of its own
 //!   starts, faults ► state.rs ──────────────────┘   ghost.rs)
 //! ```
-//! An ensemble of coordinators has a judge of its own: [`coordinator`].
+//! An ensemble of coordinators has a judge of its own: [`coordinator`]. What is judged of consumer groups is in [`groups`].
 //!
 //! Every event is first shown to the invariants that it concerns, against the ghost state as it was before, and then
 //! moves the ghost state. Each demand is counted: an invariant that was never evaluated in a campaign has proven
@@ -31,6 +31,7 @@ mod disk;
 mod events;
 mod facts;
 mod ghost;
+pub mod groups;
 mod history;
 mod i01_acknowledged_survives;
 mod i03_min_insync;
@@ -59,6 +60,7 @@ mod i27_producer_table;
 mod i33_state_writes;
 mod i36b_convergence;
 mod i40_log_start;
+mod i41_compaction;
 mod i48_liveness;
 mod i52_visibility;
 mod i65a_failed_never_seen;
@@ -195,7 +197,31 @@ impl Oracle {
     /// Whether all that must come about after healing has.
     pub fn converged(&self) -> bool {
         let state = self.lock();
-        state.history.liveness.converged() && state.convergence.converged()
+        state.history.liveness.converged()
+            && state.convergence.converged()
+            && (state.contract.groups.is_none() || state.groups.converged(&state.partitions))
+    }
+
+    /// Time has passed: whether a group rebalances for too long. To be called now and then.
+    pub fn look_at_groups(&self) {
+        let now_ns = (self.clock)();
+        let state = &mut *self.lock();
+        state.judge.at(now_ns, None, None);
+        state.groups.check_rebalances(&mut state.judge, state.calm_since_ns);
+    }
+
+    /// Whether all consumer groups have processed what there is. To be asked once nobody produces any more.
+    pub fn groups_caught_up(&self) -> bool {
+        let state = self.lock();
+        state.groups.caught_up(&state.partitions)
+    }
+
+    /// Consumer groups have had their time, and members still live.
+    pub fn judge_processing(&self) {
+        let now_ns = (self.clock)();
+        let state = &mut *self.lock();
+        state.judge.at(now_ns, None, None);
+        state.groups.judge_processing(&mut state.judge, &state.partitions);
     }
 
     /// The run is over: the scans are done and the brokers have stopped in a controlled way.

@@ -5,6 +5,7 @@ use super::{
     disk::{Disks, LogImage, parse_checkpoint},
     events::{DiskFault, Healing, Stop},
     ghost::{Boot, Node, Partition},
+    groups::Groups,
     history::History,
     i01_acknowledged_survives as i01,
     i04_isr_members::Leaving,
@@ -60,6 +61,7 @@ pub(super) struct State {
     pub leaving: Leaving,
     pub convergence: Convergence,
     pub history: History,
+    pub groups: Groups,
     pub out_of_contract: Vec<String>,
     pub statistics: Statistics,
     /// No fault is on since then.
@@ -69,6 +71,7 @@ pub(super) struct State {
 impl State {
     pub fn new(disks: Arc<dyn Disks>, contract: Contract) -> State {
         State {
+            groups: Groups::new(contract.groups.clone().unwrap_or_default()),
             contract,
             disks,
             judge: Judge::new(),
@@ -208,6 +211,7 @@ impl State {
             lineage.is_some_and(|lineage| !self.truth.is_over(name, lineage.log.topic_id))
         });
         self.history.liveness.on_healed(now_ns, goals);
+        self.groups.healed(now_ns);
         if self.contract.is_replicated() {
             let mut convergence = std::mem::take(&mut self.convergence);
             convergence.on_healed(now_ns, healing, self.view());
@@ -217,8 +221,11 @@ impl State {
 
     pub fn check_liveness(&mut self, now_ns: u64) {
         self.judge.at(now_ns, None, None);
-        let State { judge, history, contract, truth, nodes, partitions, convergence, .. } = self;
+        let State { judge, history, contract, truth, nodes, partitions, convergence, groups, .. } = self;
         history.liveness.check(judge, contract);
+        if contract.groups.is_some() {
+            groups.check_liveness(judge, partitions);
+        }
         convergence.check(judge, View { contract, truth, nodes, partitions });
     }
 

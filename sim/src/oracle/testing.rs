@@ -284,6 +284,19 @@ impl Run {
         self.tell(Observation::LogOffline { partition: &self.partition, reason: "the disk failed" });
     }
 
+    pub fn cleaned(&self, from: i64, to: i64, records_kept: u64) {
+        self.tell(Observation::SegmentsCleaned {
+            partition: &self.partition,
+            from: Offset(from),
+            to: Offset(to),
+            segments: 1,
+            records_kept,
+            records_removed: 1,
+            bytes_before: 200,
+            bytes_after: 100,
+        });
+    }
+
     pub fn high_watermark(&self, from: i64, to: i64) {
         self.high_watermark.set(to);
         let end = self.on_disk.borrow().last().map_or(0, |batch| batch.base + batch.count);

@@ -61,6 +61,9 @@ pub struct Summary {
     /// Whether it has several.
     #[serde(skip)]
     has_clusters: bool,
+    /// Whether it has consumer groups.
+    #[serde(skip)]
+    has_groups: bool,
     /// Whether it has an ensemble.
     #[serde(skip)]
     has_ensemble: bool,
@@ -123,6 +126,7 @@ impl Summary {
             ensemble: CoordinatorStatistics::default(),
             has_brokers: scenario.has_brokers(),
             has_clusters: scenario.has_clusters(),
+            has_groups: scenario.has_groups(),
             has_ensemble: scenario.has_ensemble(),
             runs_out_of_contract: 0,
             unmet: Vec::new(),
@@ -181,6 +185,7 @@ impl Summary {
         match invariant {
             Invariant::I64 | Invariant::I81 => true,
             of_coordinators if of_coordinators.is_of_coordinators() => self.has_ensemble,
+            of_groups if of_groups.is_of_groups() => self.has_groups,
             of_clusters if of_clusters.is_of_clusters() => self.has_clusters,
             _ => self.has_brokers,
         }

@@ -127,9 +127,11 @@ impl Checker<'_> {
             "topics",
             "workload",
             "admin",
+            "groups",
             "swarm.cluster",
             "swarm.topics",
             "swarm.workload",
+            "swarm.groups",
             "swarm.topic_properties",
             "swarm.broker_properties",
         ];

@@ -224,6 +224,7 @@ impl Checker<'_> {
         }
         self.replicas()?;
         self.admin()?;
+        self.groups()?;
         self.properties(&topics.properties, Keys::Topic)
     }
 

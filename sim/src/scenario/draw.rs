@@ -6,12 +6,13 @@ use super::{
     Scenario,
     cluster::{self, DrawnHeal},
     ensemble::{self, DrawnEnsemble},
+    groups,
     model::Choices,
     units::{Between, Count, human_bytes, human_nanos},
 };
 use crate::{
     faults::{Draws, FaultKind, Machines, PlannedFault, draw_plan},
-    workload::{AdminConfig, WorkloadConfig},
+    workload::{AdminConfig, GroupsConfig, WorkloadConfig},
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt};
@@ -32,6 +33,8 @@ pub struct DrawnConfig {
     pub workload: WorkloadConfig,
     /// The operator.
     pub admin: AdminConfig,
+    /// The consumer groups.
+    pub groups: GroupsConfig,
     /// The network while no fault is on.
     pub network: DrawnNetwork,
     /// The disks while no fault is on.
@@ -148,6 +151,7 @@ impl Scenario {
             topics,
             workload,
             admin: cluster::admin(file),
+            groups: groups::draw(file, seed),
             network,
             disk,
             ensemble,

@@ -15,6 +15,7 @@ mod cluster;
 mod draw;
 mod ensemble;
 mod error;
+mod groups;
 mod model;
 mod places;
 mod properties;
@@ -119,6 +120,11 @@ impl Scenario {
     /// Whether some of its runs have several brokers.
     pub fn has_clusters(&self) -> bool {
         self.file.brokers() > 1
+    }
+
+    /// Whether it has consumer groups.
+    pub fn has_groups(&self) -> bool {
+        self.file.groups.count.get_ref().0 > 0
     }
 
     /// Whether it has a coordinator ensemble.

@@ -5,6 +5,7 @@
 use super::{
     cluster::{Admin, Cluster, HealChoice, SwarmCluster, SwarmTopics},
     ensemble::{Ensemble, Sessions, SwarmEnsemble, SwarmSessions, ZooChoices},
+    groups::{Groups, SwarmGroups},
     units::{Between, Bytes, Count, Nanos, SignedCount, SignedNanos},
 };
 use crate::{
@@ -31,6 +32,8 @@ pub(super) struct File {
     pub workload: Workload,
     #[serde(default)]
     pub admin: Admin,
+    #[serde(default)]
+    pub groups: Groups,
     #[serde(default)]
     pub network: Network,
     #[serde(default)]
@@ -143,6 +146,7 @@ pub(super) struct Swarm {
     pub ensemble: SwarmEnsemble,
     pub sessions: SwarmSessions,
     pub workload: SwarmWorkload,
+    pub groups: SwarmGroups,
     pub network: SwarmNetwork,
     pub disk: SwarmDisk,
 }

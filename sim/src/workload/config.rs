@@ -1,5 +1,6 @@
 //! What the clients of a run do: plain values, drawn and checked by whoever reads them from a scenario.
 
+use crate::oracle::groups::events::Delivery;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -106,6 +107,82 @@ pub struct TopicPlan {
     pub comes_and_goes: bool,
     /// Its configuration, by Kafka's keys.
     pub properties: BTreeMap<String, String>,
+}
+
+/// How the partitions of a group's topics are shared among its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Assignor {
+    /// Each topic by itself, in ranges.
+    #[default]
+    Range,
+    /// One after the other, over all topics.
+    RoundRobin,
+    /// As they were, as far as that is fair.
+    Sticky,
+    /// The same, and nobody gives up what it keeps (KIP-429).
+    CooperativeSticky,
+}
+
+/// The consumer groups of a run, and how their members behave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupsConfig {
+    /// How many groups; each processes everything.
+    pub count: u32,
+    /// Members of each.
+    pub members: u32,
+    /// How partitions are shared.
+    pub assignor: Assignor,
+    /// When members commit.
+    pub delivery: Delivery,
+    /// Members have names that outlive them (KIP-345).
+    pub static_members: bool,
+    /// How long the coordinator waits for a member's heartbeat.
+    pub session_timeout_ns: u64,
+    /// How often a member sends one.
+    pub heartbeat_interval_ns: u64,
+    /// How long a member may take between two polls.
+    pub max_poll_interval_ns: u64,
+    /// The least and the most time that a member takes for what a poll gave.
+    pub processing_ns: (u64, u64),
+    /// How often a member of each group leaves, and comes back.
+    pub leaves_per_minute: f64,
+    /// How often a member is gone without a word, and comes back.
+    pub crashes_per_minute: f64,
+    /// How often a member takes longer between two polls than it may.
+    pub slow_polls_per_minute: f64,
+    /// How often all members of a group are gone for a while.
+    pub breaks_per_minute: f64,
+    /// For how long members are away, at least and at most.
+    pub away_ns: (u64, u64),
+}
+
+impl Default for GroupsConfig {
+    fn default() -> GroupsConfig {
+        GroupsConfig {
+            count: 0,
+            members: 3,
+            assignor: Assignor::Range,
+            delivery: Delivery::AtLeastOnce,
+            static_members: false,
+            session_timeout_ns: 6_000_000_000,
+            heartbeat_interval_ns: 1_000_000_000,
+            max_poll_interval_ns: 10_000_000_000,
+            processing_ns: (0, 50_000_000),
+            leaves_per_minute: 0.0,
+            crashes_per_minute: 0.0,
+            slow_polls_per_minute: 0.0,
+            breaks_per_minute: 0.0,
+            away_ns: (200_000_000, 8_000_000_000),
+        }
+    }
+}
+
+impl TopicPlan {
+    /// Whether its records must have keys.
+    pub(super) fn is_compacted(&self) -> bool {
+        self.properties.get("cleanup.policy").is_some_and(|policies| policies.contains("compact"))
+    }
 }
 
 /// What an operator does while clients work, and how often.

@@ -4,6 +4,7 @@
 //! ```text
 //!   Role ─► producer.rs ── outbox.rs (what is unresolved, pure) ─┐   directory.rs ─► link.rs ─► sillon-client
 //!        ├► reader.rs ──── session.rs, fetching.rs ──────────────┼─►      └─ routes.rs (who leads what, pure)
+//!        ├► member.rs (a consumer of sillon-client)             │
 //!        ├► lister.rs ───────────────────────────────────────────┤
 //!        └► admin.rs ────────────────────────────────────────────┤
 //!   final_scan (scan.rs) ────────────────────────────────────────┘
@@ -18,6 +19,7 @@ mod directory;
 mod fetching;
 mod link;
 mod lister;
+mod member;
 mod offsets;
 mod outbox;
 mod producer;
@@ -28,7 +30,8 @@ mod session;
 mod topics;
 mod value;
 
-pub use config::{AdminConfig, Compression, TopicPlan, WorkloadConfig};
+pub use config::{AdminConfig, Assignor, Compression, GroupsConfig, TopicPlan, WorkloadConfig};
+pub use member::Place;
 pub use scan::final_scan;
 
 use crate::{
@@ -60,22 +63,31 @@ pub enum Role {
     Admin(u32),
     /// Asks for the latest offsets.
     Lister(u32),
+    /// A member of a consumer group.
+    Member(u32, Place),
 }
 
 /// The clients of a run, in the order of their numbers.
-pub fn roles(config: &WorkloadConfig, admin: &AdminConfig) -> Vec<Role> {
+pub fn roles(config: &WorkloadConfig, admin: &AdminConfig, groups: &GroupsConfig) -> Vec<Role> {
     let producers = (0..config.producers).map(Role::Producer);
     let readers = (config.producers..config.producers + config.readers).map(Role::Reader);
     let administrators = admin.is_there().then_some(Role::Admin(config.producers + config.readers));
     let next = config.producers + config.readers + u32::from(admin.is_there());
     let listers = (config.latest_every_ns > 0).then_some(Role::Lister(next));
-    producers.chain(readers).chain(administrators).chain(listers).collect()
+    let next = next + u32::from(config.latest_every_ns > 0);
+    let places =
+        (0..groups.count).flat_map(|group| (0..groups.members).map(move |slot| Place { group, slot }));
+    let members = (next..).zip(places).map(|(client, place)| Role::Member(client, place));
+    producers.chain(readers).chain(administrators).chain(listers).chain(members).collect()
 }
 
 /// What all clients of a run share.
 pub struct Shared {
     config: WorkloadConfig,
     admin: AdminConfig,
+    groups: GroupsConfig,
+    /// The groups of which all members are away for a while.
+    resting: Mutex<BTreeSet<u32>>,
     topics: Vec<TopicPlan>,
     brokers: Vec<(String, u16)>,
     /// The rack of each broker; empty where they stand in none.
@@ -105,7 +117,7 @@ impl Shared {
     /// # Panics
     /// Without a topic, a partition, a broker or a codec.
     pub fn new(
-        (config, admin): (WorkloadConfig, AdminConfig),
+        (config, admin, groups): (WorkloadConfig, AdminConfig, GroupsConfig),
         topics: Vec<TopicPlan>,
         brokers: Vec<(String, u16)>,
         racks: Vec<String>,
@@ -118,6 +130,8 @@ impl Shared {
         Arc::new(Shared {
             config,
             admin,
+            groups,
+            resting: Mutex::default(),
             topics,
             brokers,
             racks,
@@ -167,6 +181,26 @@ impl Shared {
         self.topics_told.lock().unwrap_or_else(PoisonError::into_inner).insert(id)
     }
 
+    /// The topics that stay.
+    fn lasting_topics(&self) -> impl Iterator<Item = &str> {
+        self.topics.iter().filter(|plan| !plan.comes_and_goes).map(|plan| &*plan.name)
+    }
+
+    /// Whether a group's members are all to be away.
+    fn is_group_resting(&self, group: u32) -> bool {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner).contains(&group)
+    }
+
+    /// A group's members are all to be away from now on, or to come back.
+    fn rest_group(&self, group: u32, rests: bool) {
+        let mut resting = self.resting.lock().unwrap_or_else(PoisonError::into_inner);
+        if rests {
+            resting.insert(group);
+        } else {
+            resting.remove(&group);
+        }
+    }
+
     /// Whether a topic may be another one of the same name some time.
     fn comes_and_goes(&self, topic: &str) -> bool {
         self.topics.iter().any(|plan| plan.name == topic && plan.comes_and_goes)
@@ -206,6 +240,10 @@ pub async fn run(runtime: Runtime, role: Role, shared: Arc<Shared>, decisions: A
             admin::run(runtime, client, shared, chance).await;
         }
         Role::Lister(client) => lister::run(runtime, client, shared).await,
+        Role::Member(client, place) => {
+            let chance = Chance { decisions, stream: Stream::Workload(client) };
+            member::run(runtime, client, place, shared, chance).await;
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 //! oracle what came of each.
 
 use super::{
-    Chance, Shared,
+    Chance, Shared, TopicPlan,
     directory::Directory,
     outbox::{Outbox, Outgoing, Resolution, Verdict},
     routes::BrokerNumber,
@@ -190,11 +190,15 @@ impl Producer {
             builder = builder.producer(sequence.producer_id, sequence.producer_epoch, sequence.first);
         }
         let timestamp_ms = self.directory.runtime.unix_time().0;
+        // Each record has a key of its own: compaction may move it, and never remove it.
+        let plan = self.shared.topics.iter().find(|plan| *plan.name == *partition.topic);
+        let is_compacted = plan.is_some_and(TopicPlan::is_compacted);
         for counter in first..first + u64::from(count) {
             let length =
                 self.chance.draw("bytes", u64::from(config.value_bytes.0), u64::from(config.value_bytes.1));
             let value = value::encode(RecordId { client: self.client, counter }, length as usize);
-            builder.add(timestamp_ms, None, Some(&value), []);
+            let key = is_compacted.then_some(&value[..value::LEAST_BYTES]);
+            builder.add(timestamp_ms, key, Some(&value), []);
         }
         let bytes = builder.build(compression.into());
         let crc = RecordBatch::parse(&bytes[..]).expect("it was just built").crc();

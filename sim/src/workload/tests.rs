@@ -1,7 +1,9 @@
 //! The clients and the oracle against a real broker on this machine: without faults nothing may be found.
 #![allow(clippy::disallowed_methods)] // The test looks at the real disk.
 
-use super::{AdminConfig, Compression, Shared, TopicPlan, WorkloadConfig, final_scan, roles, run};
+use super::{
+    AdminConfig, Compression, GroupsConfig, Shared, TopicPlan, WorkloadConfig, final_scan, roles, run,
+};
 use crate::{
     decisions::Decisions,
     oracle::{Contract, Disks, Invariant, Oracle, Stop},
@@ -93,7 +95,7 @@ fn story(runtime: Runtime, directory: PathBuf, port: u16, config: WorkloadConfig
         Arc::new(move |event| oracle.client_event(event))
     };
     let shared = Shared::new(
-        (config, AdminConfig::default()),
+        (config, AdminConfig::default(), GroupsConfig::default()),
         topics,
         vec![("127.0.0.1".into(), port)],
         Vec::new(),
@@ -105,7 +107,7 @@ fn story(runtime: Runtime, directory: PathBuf, port: u16, config: WorkloadConfig
 async fn play(story: &Story) {
     let broker = story.start_broker().await;
     let mut clients = Vec::new();
-    for role in roles(&story.shared.config, &AdminConfig::default()) {
+    for role in roles(&story.shared.config, &AdminConfig::default(), &GroupsConfig::default()) {
         let client = run(story.runtime.clone(), role, story.shared.clone(), story.decisions.clone());
         clients.push(story.runtime.spawn("client", client));
     }
@@ -193,7 +195,7 @@ fn clients_that_want_no_answer() {
         let story = story(runtime, directory.path().to_owned(), port, config, false);
         let broker = story.start_broker().await;
         let mut clients = Vec::new();
-        for role in roles(&story.shared.config, &AdminConfig::default()) {
+        for role in roles(&story.shared.config, &AdminConfig::default(), &GroupsConfig::default()) {
             let client = run(story.runtime.clone(), role, story.shared.clone(), story.decisions.clone());
             clients.push(story.runtime.spawn("client", client));
         }

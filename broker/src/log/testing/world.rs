@@ -61,6 +61,7 @@ impl Inode {
     }
 }
 
+type Meanwhile = Box<dyn FnOnce() + Send>;
 type Shared<T> = Arc<Mutex<T>>;
 
 #[derive(Default)]
@@ -71,12 +72,30 @@ struct Disk {
     durable_directories: BTreeSet<PathBuf>,
     locks: BTreeSet<PathBuf>,
     faults: Vec<Fault>,
+    /// After how many more changes everything fails; none where nothing does.
+    steps_left: Option<usize>,
+    /// What happens in the middle of somebody else's write, after so many of them.
+    meanwhile: Option<(usize, Meanwhile)>,
+    /// Names that were given to files since their directory was synced: the old one goes with the new one.
+    renamed: Vec<(PathBuf, PathBuf)>,
     random: u64,
     now: u64,
     unix_ms: i64,
 }
 
 impl Disk {
+    /// Counts a change; an error once the process is as good as dead.
+    fn step(&mut self) -> io::Result<()> {
+        match &mut self.steps_left {
+            None => Ok(()),
+            Some(0) => Err(io::ErrorKind::BrokenPipe.into()),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+        }
+    }
+
     /// The failure that is due now, if any.
     fn fault(&mut self, operation: Operation) -> Option<Fault> {
         let index = self.faults.iter().position(|fault| fault.operation == operation)?;
@@ -131,6 +150,32 @@ impl World {
         self.disk().faults.clear();
     }
 
+    /// Has something else happen right before a write, after so many of them.
+    pub(crate) fn meanwhile(&self, after: usize, what: impl FnOnce() + Send + 'static) {
+        self.disk().meanwhile = Some((after, Box::new(what)));
+    }
+
+    fn let_others_work(&self) {
+        let mut disk = self.disk();
+        let due = match &mut disk.meanwhile {
+            Some((0, _)) => disk.meanwhile.take(),
+            Some((after, _)) => {
+                *after -= 1;
+                None
+            }
+            None => None,
+        };
+        drop(disk);
+        if let Some((_, what)) = due {
+            what();
+        }
+    }
+
+    /// Lets so many changes to the disk happen, and no more; none lifts that. Gives what was left of the last limit.
+    pub(crate) fn limit_steps(&self, steps: Option<usize>) -> Option<usize> {
+        std::mem::replace(&mut self.disk().steps_left, steps)
+    }
+
     /// The machine loses power: what was not synced is gone. With a seed, some of it is not.
     pub(crate) fn lose_power(&self, seed: Option<u64>) {
         let mut disk = self.disk();
@@ -140,7 +185,20 @@ impl World {
             seed.is_some() && random >> 62 != 0
         };
         let mut files = disk.durable_files.clone();
-        let paths: BTreeSet<PathBuf> = disk.files.keys().chain(disk.durable_files.keys()).cloned().collect();
+        let mut paths: BTreeSet<PathBuf> =
+            disk.files.keys().chain(disk.durable_files.keys()).cloned().collect();
+        // A rename is in the journal as a whole or not at all, and in its order.
+        let renamed = std::mem::take(&mut disk.renamed);
+        for (from, to) in &renamed {
+            paths.remove(from);
+            paths.remove(to);
+        }
+        let lasting = renamed.iter().take_while(|_| survives()).count();
+        for (from, to) in &renamed[..lasting] {
+            if let Some(inode) = files.remove(from).or_else(|| disk.files.get(to).cloned()) {
+                files.insert(to.clone(), inode);
+            }
+        }
         for path in paths {
             let (new, old) = (disk.files.get(&path), disk.durable_files.get(&path));
             let same = matches!((new, old), (Some(new), Some(old)) if Arc::ptr_eq(new, old));
@@ -319,6 +377,10 @@ impl File for MemoryFile {
     }
 
     fn write_at<'a>(&'a self, buffer: &'a [u8], offset: u64) -> IoFuture<'a, usize> {
+        self.world.let_others_work();
+        if let Err(error) = self.world.disk().step() {
+            return IoFuture::ready(Err(error));
+        }
         let fault = self.world.disk().fault(Operation::Write);
         let stored = fault.map_or(buffer.len(), |fault| fault.stored.min(buffer.len()));
         self.inode.lock().expect("not poisoned").write(&buffer[..stored], offset as usize);
@@ -326,6 +388,9 @@ impl File for MemoryFile {
     }
 
     fn write_vectored_at<'a>(&'a self, buffers: &'a [io::IoSlice<'a>], offset: u64) -> IoFuture<'a, usize> {
+        if let Err(error) = self.world.disk().step() {
+            return IoFuture::ready(Err(error));
+        }
         let joined: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
         let fault = self.world.disk().fault(Operation::Write);
         let stored = fault.map_or(joined.len(), |fault| fault.stored.min(joined.len()));
@@ -339,6 +404,9 @@ impl File for MemoryFile {
     }
 
     fn sync_data(&self) -> IoFuture<'_, ()> {
+        if let Err(error) = self.world.disk().step() {
+            return IoFuture::ready(Err(error));
+        }
         let fault = self.world.disk().fault(Operation::Sync);
         let mut inode = self.inode.lock().expect("not poisoned");
         match fault {
@@ -392,8 +460,10 @@ impl FileSystem for MemoryFiles {
 
     fn rename<'a>(&'a self, from: &'a Path, to: &'a Path) -> IoFuture<'a, ()> {
         self.run(Some(Operation::Rename), |disk| {
+            disk.step()?;
             if let Some(inode) = disk.files.remove(from) {
                 disk.files.insert(to.into(), inode);
+                disk.renamed.push((from.into(), to.into()));
                 return Ok(());
             }
             if !disk.directories.remove(from) {
@@ -411,7 +481,10 @@ impl FileSystem for MemoryFiles {
     }
 
     fn remove<'a>(&'a self, path: &'a Path) -> IoFuture<'a, ()> {
-        self.run(None, |disk| disk.files.remove(path).map(drop).ok_or_else(not_found))
+        self.run(None, |disk| {
+            disk.step()?;
+            disk.files.remove(path).map(drop).ok_or_else(not_found)
+        })
     }
 
     fn remove_dir_all<'a>(&'a self, path: &'a Path) -> IoFuture<'a, ()> {
@@ -453,7 +526,9 @@ impl FileSystem for MemoryFiles {
 
     fn sync_dir<'a>(&'a self, path: &'a Path) -> IoFuture<'a, ()> {
         self.run(Some(Operation::SyncDirectory), |disk| {
+            disk.step()?;
             let here = |entry: &Path| entry.parent() == Some(path);
+            disk.renamed.retain(|(from, _)| !here(from));
             disk.durable_files.retain(|file, _| !here(file));
             let files: Vec<_> = disk
                 .files

@@ -276,7 +276,11 @@ fn leftovers_are_removed_and_strangers_left_alone() {
                 .any(|name| name.contains("900") || name.contains("deleted") || name.contains("tmp")),
         "{left:?}"
     );
-    fixture.world.put(&fixture.path("00000000000000000000.log.swap"), b"");
+    let swap = fixture.path("00000000000000000000.log.swap");
+    fixture.world.put(&swap, b"");
+    assert_eq!(contents(&fixture.open(unclean(end))), numbered(0, 6), "nothing is replaced by nothing");
+    assert!(!fixture.world.exists(&swap));
+    fixture.world.put(&swap, b"not a batch");
     assert!(matches!(fixture.try_open(unclean(end)), Err(LogError::Corrupt { .. })));
 }
 

@@ -1,14 +1,28 @@
-//! The `sillon` program: command line, output and exit code around the library's administration.
+//! The `sillon` program: command line, output and exit code around the library. One file for each command besides topics
+//! and the cluster.
 
+mod bench;
+mod configs;
+mod consume;
+mod groups;
 mod output;
+mod partitions;
+mod produce;
 
 use clap::{Args, Parser, Subcommand};
-use sillon_client::admin::{Address, Admin, AdminError, AdminOptions, NewTopic};
-use sillon_runtime::tokio_backend;
-use std::{process::ExitCode, time::Duration};
+use sillon_client::{
+    admin::{Address, Admin, AdminError, AdminOptions, NewTopic},
+    cluster::NetworkConfig,
+};
+use sillon_runtime::{Runtime, tokio_backend};
+use std::{
+    io::{ErrorKind, Write},
+    process::ExitCode,
+    time::Duration,
+};
 use tracing_subscriber::EnvFilter;
 
-/// Administrates a Sillon cluster, or any other that speaks Apache Kafka's protocol.
+/// Writes to, reads from and administrates a Sillon cluster, or any other that speaks Apache Kafka's protocol.
 #[derive(Parser)]
 #[command(
     version,
@@ -17,7 +31,10 @@ Examples:
   sillon topics list
   sillon topics create orders --partitions 12 --replication-factor 3 --config min.insync.replicas=2
   sillon topics describe orders --bootstrap-server broker1:9092,broker2:9092
-  sillon topics delete orders
+  echo hello | sillon produce orders
+  sillon consume orders --from-beginning --exit-at-end
+  sillon groups describe readers
+  sillon configs alter --topic orders --set retention.ms=86400000
   sillon cluster describe --json
 
 The exit code is 0 where all went well, 1 where a broker could not be reached or refused, 2 where the command is wrong."
@@ -59,6 +76,39 @@ enum Command {
     /// The cluster: its brokers, their racks, the controller.
     #[command(subcommand)]
     Cluster(Cluster),
+    /// Writes lines of standard input or of a file as records.
+    Produce(produce::Produce),
+    /// Prints records.
+    Consume(consume::Consume),
+    /// Groups of consumers: list, describe with lag, set back, delete.
+    #[command(subcommand)]
+    Groups(groups::Groups),
+    /// Configuration of topics and brokers: describe, alter.
+    #[command(subcommand)]
+    Configs(configs::Configs),
+    /// Partitions: add, move to other brokers, elect leaders.
+    #[command(subcommand)]
+    Partitions(partitions::Partitions),
+    /// Measures how fast records are written and read.
+    Bench(bench::Bench),
+}
+
+/// What every command needs.
+struct Context {
+    runtime: Runtime,
+    bootstrap: Vec<Address>,
+    timeout: Duration,
+    json: bool,
+}
+
+impl Context {
+    fn network(&self) -> NetworkConfig {
+        NetworkConfig::new(self.bootstrap.clone())
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[derive(Subcommand)]
@@ -172,25 +222,44 @@ fn start(arguments: Arguments) -> Result<(), String> {
     options.connection.request_timeout = options.connection.request_timeout.min(options.timeout);
     options.connection.connect_timeout = options.connection.connect_timeout.min(options.timeout);
     let ran = tokio_backend::block_on(Some(1), |runtime| async move {
-        let mut admin = Admin::new(runtime, bootstrap, options);
-        run(&mut admin, arguments.command, common.json).await
+        let mut admin = Admin::new(runtime.clone(), bootstrap.clone(), options.clone());
+        let context = Context { runtime, bootstrap, timeout: options.timeout, json: common.json };
+        run(&context, &mut admin, arguments.command).await
     });
-    let text =
-        ran.map_err(|error| format!("cannot start threads: {error}"))?.map_err(|error| error.to_string())?;
-    print!("{text}");
-    Ok(())
+    let text = ran.map_err(|error| format!("cannot start threads: {error}"))??;
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever reads has enough.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
+        _ => Ok(()),
+    }
 }
 
-/// Carries the command out and gives what is to be printed.
-async fn run(admin: &mut Admin, command: Command, json: bool) -> Result<String, AdminError> {
+/// Carries the command out and gives what is to be printed at its end.
+async fn run(context: &Context, admin: &mut Admin, command: Command) -> Result<String, String> {
+    let told = |error: AdminError| error.to_string();
     match command {
-        Command::Cluster(Cluster::Describe) => Ok(output::cluster(&admin.describe_cluster().await?, json)),
-        Command::Topics(Topics::List { exclude_internal }) => {
+        Command::Produce(command) => produce::run(context, command).await,
+        Command::Consume(command) => consume::run(context, command).await,
+        Command::Bench(command) => bench::run(context, command).await,
+        Command::Groups(command) => groups::run(context, admin, command).await,
+        Command::Configs(command) => configs::run(context, admin, command).await.map_err(told),
+        Command::Partitions(command) => partitions::run(context, admin, command).await.map_err(told),
+        Command::Cluster(Cluster::Describe) => {
+            let cluster = admin.describe_cluster().await.map_err(told)?;
+            Ok(output::cluster(&cluster, context.json))
+        }
+        Command::Topics(command) => topics(admin, command, context.json).await.map_err(told),
+    }
+}
+
+async fn topics(admin: &mut Admin, command: Topics, json: bool) -> Result<String, AdminError> {
+    match command {
+        Topics::List { exclude_internal } => {
             let mut topics = admin.list_topics().await?;
             topics.retain(|topic| !(exclude_internal && topic.is_internal));
             Ok(output::topic_names(&topics, json))
         }
-        Command::Topics(Topics::Describe { topics, under_replicated_partitions, unavailable_partitions }) => {
+        Topics::Describe { topics, under_replicated_partitions, unavailable_partitions } => {
             let mut described = admin.describe_topics(&topics).await?;
             let is_filtered = under_replicated_partitions || unavailable_partitions;
             for topic in described.iter_mut().filter(|_| is_filtered) {
@@ -201,7 +270,7 @@ async fn run(admin: &mut Admin, command: Command, json: bool) -> Result<String, 
             }
             Ok(output::topics(&described, json, !is_filtered))
         }
-        Command::Topics(Topics::Create(create)) => {
+        Topics::Create(create) => {
             let topic = NewTopic {
                 name: create.topic,
                 partitions: create.partitions,
@@ -217,7 +286,7 @@ async fn run(admin: &mut Admin, command: Command, json: bool) -> Result<String, 
                 Err(error) => Err(error),
             }
         }
-        Command::Topics(Topics::Delete { topics, if_exists }) => {
+        Topics::Delete { topics, if_exists } => {
             let mut text = String::new();
             for topic in topics {
                 match admin.delete_topic(&topic).await {

@@ -10,7 +10,8 @@ fn line(text: &mut String, content: &str) {
     text.push('\n');
 }
 
-fn pretty(value: &Value) -> String {
+/// JSON for people and programs.
+pub fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 

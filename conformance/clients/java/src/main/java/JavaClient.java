@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -21,6 +22,7 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndTimestamp;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -28,6 +30,7 @@ import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.GroupIdNotFoundException;
 import org.apache.kafka.common.errors.InvalidConfigurationException;
 import org.apache.kafka.common.errors.InvalidPartitionsException;
 import org.apache.kafka.common.errors.TopicExistsException;
@@ -39,7 +42,7 @@ import org.apache.kafka.common.serialization.StringSerializer;
 import org.apache.kafka.common.utils.AppInfoParser;
 
 /**
- * Apache Kafka's Java client against a broker: topics, produce, fetch by offset and by timestamp, admin.
+ * Apache Kafka's Java client against a broker: topics, produce, fetch by offset and by timestamp, groups, admin.
  *
  * <p>Argument: HOST:PORT. Prints `ok` or `FAIL` for each step, then `N passed, N failed`; exit code 1 where a step failed.
  */
@@ -54,6 +57,7 @@ public final class JavaClient {
     private final String bootstrap;
     private final String topic;
     private final String shortLivedTopic;
+    private final String group;
     private final long firstTimestamp;
     private final List<List<Sent>> records = new ArrayList<>();
     private final Admin admin;
@@ -79,6 +83,7 @@ public final class JavaClient {
         String run = Long.toString(System.currentTimeMillis(), 36);
         topic = "java-" + run;
         shortLivedTopic = "java-short-lived-" + run;
+        group = "java-group-" + run;
         // An hour ago, so that no retention limit removes what is written.
         firstTimestamp = System.currentTimeMillis() - 3_600_000;
         for (int partition = 0; partition < PARTITIONS; partition++) {
@@ -125,6 +130,11 @@ public final class JavaClient {
         step("alter the configuration incrementally", this::alterConfiguration);
         step("a bad configuration value is refused", this::alterConfigurationWithABadValue);
         step("describe the cluster", this::describeCluster);
+        step("read in a group, and commit", this::readInAGroup);
+        step("list and describe the group", this::listAndDescribeGroup);
+        step("alter the group's offsets", this::alterGroupOffsets);
+        step("delete the group's offsets", this::deleteGroupOffsets);
+        step("delete the group", this::deleteGroup);
         step("create partitions", this::createPartitions);
         step("fewer partitions are refused", this::createFewerPartitions);
         step("delete records", this::deleteRecords);
@@ -431,6 +441,59 @@ public final class JavaClient {
         var cluster = admin.describeCluster();
         expectEqual("there is a cluster id", false, cluster.clusterId().get().isEmpty());
         expectEqual("the controller is a node", true, cluster.nodes().get().contains(cluster.controller().get()));
+    }
+
+    private Map<TopicPartition, OffsetAndMetadata> groupOffsets() throws Exception {
+        return admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
+    }
+
+    private boolean isGroupListed() throws Exception {
+        return admin.listGroups().all().get().stream().anyMatch(one -> one.groupId().equals(group));
+    }
+
+    private void readInAGroup() throws Exception {
+        Map<String, Object> settings = settings(Map.of("group.id", group, "enable.auto.commit", "false", "auto.offset.reset", "earliest"));
+        int wanted = PARTITIONS * RECORDS_PER_PARTITION;
+        try (var consumer = new KafkaConsumer<>(settings, new StringDeserializer(), new StringDeserializer())) {
+            consumer.subscribe(List.of(topic));
+            int count = 0;
+            long deadline = System.currentTimeMillis() + 30_000;
+            while (count < wanted && System.currentTimeMillis() < deadline) {
+                count += consumer.poll(Duration.ofMillis(500)).count();
+            }
+            expectEqual("records", wanted, count);
+            consumer.commitSync();
+            expectEqual("members", 1, admin.describeConsumerGroups(List.of(group)).all().get().get(group).members().size());
+        }
+        expectEqual("partitions", PARTITIONS, groupOffsets().size());
+        for (OffsetAndMetadata committed : groupOffsets().values()) {
+            expectEqual("committed", (long) RECORDS_PER_PARTITION, committed.offset());
+        }
+    }
+
+    private void listAndDescribeGroup() throws Exception {
+        expectEqual("listed", true, isGroupListed());
+        var description = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+        expectEqual("state", "Empty", description.groupState().toString());
+        expectEqual("members", 0, description.members().size());
+    }
+
+    private void alterGroupOffsets() throws Exception {
+        TopicPartition place = new TopicPartition(topic, 2);
+        admin.alterConsumerGroupOffsets(group, Map.of(place, new OffsetAndMetadata(17, "by hand"))).all().get();
+        expectEqual("offset", new OffsetAndMetadata(17, "by hand"), groupOffsets().get(place));
+    }
+
+    private void deleteGroupOffsets() throws Exception {
+        TopicPartition place = new TopicPartition(topic, 2);
+        admin.deleteConsumerGroupOffsets(group, Set.of(place)).all().get();
+        expectEqual("offset", null, groupOffsets().get(place));
+    }
+
+    private void deleteGroup() throws Exception {
+        admin.deleteConsumerGroups(List.of(group)).all().get();
+        expectEqual("listed", false, isGroupListed());
+        expectError(GroupIdNotFoundException.class, () -> admin.deleteConsumerGroups(List.of(group)).all().get());
     }
 
     private void createPartitions() throws Exception {
