@@ -126,20 +126,25 @@ def judge_observations(verdict, history):
         for partition, offset, _ in records:
             beyond[partition] = max(beyond[partition], offset + 1)
     partitions = set(commits) | {partition for _, _, offsets in history.observations for partition in offsets}
+    asked_in_order = sorted(history.observations, key=lambda one: one[0])
+    answered_in_order = sorted(history.observations, key=lambda one: one[1])
     for partition in sorted(partitions):
-        highest, waiting, least = -1, collections.deque(commits[partition]), (-1, "nobody")
-        for asked, answered, offsets in sorted(history.observations, key=lambda one: one[:2]):
+        # Of two questions that overlap either may have been looked at first: only what was known before a question has to be in its answer.
+        known, told = collections.deque(answered_in_order), collections.deque(commits[partition])
+        highest, least = -1, (-1, "nobody")
+        for asked, _, offsets in asked_in_order:
             offset = offsets.get(partition, -1)
-            while waiting and waiting[0][0] < asked:
-                _, member, told = waiting.popleft()
-                least = max(least, (told, member))
+            while known and known[0][1] <= asked:
+                highest = max(highest, known.popleft()[2].get(partition, -1))
+            while told and told[0][0] < asked:
+                _, member, commit = told.popleft()
+                least = max(least, (commit, member))
             if offset < highest:
                 verdict.add("back", f"partition {partition} was committed at {highest}, and at {offset} after that")
             elif offset < least[0]:
                 verdict.add("lost", f"partition {partition} is committed at {offset}, though {least[1]} was told that {least[0]} is")
             if offset > beyond[partition]:
                 verdict.add("ahead", f"partition {partition} is committed at {offset}, but processed up to {beyond[partition]}")
-            highest = max(highest, offset)
 
 
 def judge_end(verdict, history):

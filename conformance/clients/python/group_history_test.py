@@ -65,6 +65,14 @@ class TheJudge(unittest.TestCase):
         history.observe(45, 46, {0: 2})
         self.expect(history, back=1)
 
+    def test_takes_answers_to_questions_that_overlap(self):
+        history = processed()
+        history.commits.clear()
+        history.observations[-1] = (53, 70, {0: 6})
+        history.observe(64, 68, {0: 5})
+        history.observe(80, 81, {0: 6})
+        self.expect(history)
+
     def test_finds_a_committed_offset_that_is_gone(self):
         history = processed()
         history.observe(45, 46, {})
