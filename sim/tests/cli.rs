@@ -117,3 +117,20 @@ fn what_is_no_bundle_is_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("the bundle has format"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn every_planted_bug_fits_the_tree() {
+    let tree = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate lies in the tree");
+    let mut patches: Vec<_> =
+        std::fs::read_dir(tree.join("sim/bugs")).expect("it is there").flatten().collect();
+    patches.sort_by_key(|entry| entry.file_name());
+    assert!(!patches.is_empty());
+    for patch in patches {
+        let apply =
+            Command::new("git").args(["apply", "--check"]).arg(patch.path()).current_dir(tree).output();
+        // A machine may have no git: then nobody plants bugs there either.
+        let Ok(output) = apply else { return };
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{}: {text}", patch.path().display());
+    }
+}
