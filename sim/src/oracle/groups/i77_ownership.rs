@@ -11,6 +11,13 @@ pub(super) struct Owner {
     generation: i32,
 }
 
+/// A coordinator has taken over a group in a generation: later ones, which never formed, come again with other members.
+pub(super) fn on_found(known: &mut Group, generation: i32) {
+    for owner in known.owners.values_mut() {
+        owner.generation = owner.generation.min(generation);
+    }
+}
+
 /// An offset was committed.
 pub(super) fn on_committed(
     judge: &mut Judge,
@@ -42,6 +49,18 @@ pub(super) fn on_committed(
 mod tests {
     use super::super::testing::{Told, member};
     use crate::oracle::Invariant;
+
+    #[test]
+    fn a_generation_that_never_formed_comes_again() {
+        let mut told = Told::new();
+        told.formed("g", 4, "range", &[member("a", &[], &[0])]);
+        told.rebalancing("g", 5);
+        told.committed("g", "a", 5, 0, 5);
+        told.found("g", 4, &[member("a", &[], &[0])]);
+        told.formed("g", 5, "range", &[member("b", &[], &[0])]);
+        told.committed("g", "b", 5, 0, 6);
+        told.assert_legal(&[Invariant::I77]);
+    }
 
     #[test]
     fn one_after_the_other() {

@@ -214,6 +214,8 @@ impl Groups {
         self.loading.entry(home.clone()).or_default().groups.insert(group.to_string());
         let known = self.group(group);
         i56_fencing::on_found(judge, known, group, number, promised);
+        i77_ownership::on_found(known, number);
+        known.ended = number;
         known.highest = number;
         known.taken_over = true;
         known.rebalancing_since_ns = None;

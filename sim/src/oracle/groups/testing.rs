@@ -109,6 +109,10 @@ impl Told {
         self.fact(&GroupFact::GenerationFormed { group: group.into(), generation });
     }
 
+    pub fn rebalancing(&mut self, group: &str, generation: i32) {
+        self.fact(&GroupFact::Rebalancing { group: group.into(), generation });
+    }
+
     pub fn found(&mut self, group: &str, number: i32, members: &[TestMember]) {
         let generation = generation(number, "range", members);
         self.fact(&GroupFact::Found { group: group.into(), generation });
