@@ -16,7 +16,10 @@ use std::{
     collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -61,8 +64,9 @@ impl Server {
     /// Serves every connection until the returned tasks are dropped.
     pub(crate) fn serve(self, broker: &Arc<Broker>) -> Tasks {
         let mut tasks = Tasks::default();
+        let numbers = Arc::new(AtomicU64::new(0));
         for listener in self.listeners {
-            tasks.push(broker.runtime().spawn("accept", accept(broker.clone(), listener)));
+            tasks.push(broker.runtime().spawn("accept", accept(broker.clone(), listener, numbers.clone())));
         }
         tasks
     }
@@ -78,11 +82,12 @@ fn address_of(host: &str) -> IpAddr {
     }
 }
 
-async fn accept(broker: Arc<Broker>, listener: Box<dyn Listener>) {
+/// `numbers` gives every connection of the broker its number, whichever listener it came through.
+async fn accept(broker: Arc<Broker>, listener: Box<dyn Listener>, numbers: Arc<AtomicU64>) {
     let connections = Connections::default();
-    for number in 0.. {
+    loop {
         match listener.accept().await {
-            Ok(stream) => connections.start(&broker, number, stream),
+            Ok(stream) => connections.start(&broker, numbers.fetch_add(1, Ordering::Relaxed), stream),
             Err(error) => {
                 tracing::warn!(address = %listener.local_addr(), %error, "cannot accept a connection");
                 broker.runtime().sleep(ACCEPT_RETRY).await;
