@@ -39,7 +39,7 @@ pub(crate) enum Outcome {
 
 /// What is known of the client of a connection.
 pub(crate) struct Client {
-    /// Its number among the connections of its listener: a later one has a higher number.
+    /// Its number among the connections that this process has accepted: a later one has a higher number.
     pub(crate) connection: u64,
     /// The address through which it came.
     pub(crate) local: SocketAddr,
@@ -89,6 +89,15 @@ pub(crate) async fn handle(
     serve(broker, client, &header, body).await
 }
 
+/// One line per request kind: decode, handle, encode.
+macro_rules! serve {
+    ($module:ident, $request:ident, ($broker:ident, $client:ident, $header:ident, $body:ident)) => {{
+        let request: messages::$request = decode($header, &mut $body)?;
+        let response = api::$module::handle($broker, $client, $header.api_version, request).await;
+        answer::<messages::$request>($header, &response, Vec::new())
+    }};
+}
+
 /// Handles what every broker answers by itself.
 async fn serve(
     broker: &Arc<Broker>,
@@ -97,14 +106,6 @@ async fn serve(
     mut body: Decoder<'_>,
 ) -> Result<Outcome, RequestError> {
     let version = header.api_version;
-    // One line per request kind: decode, handle, encode.
-    macro_rules! serve {
-        ($module:ident, $request:ident) => {{
-            let request: messages::$request = decode(header, &mut body)?;
-            let response = api::$module::handle(broker, client, version, request).await;
-            answer::<messages::$request>(header, &response, Vec::new())
-        }};
-    }
     match header.api_key {
         ApiKey::Produce => {
             let request: messages::ProduceRequest = decode(header, &mut body)?;
@@ -121,26 +122,52 @@ async fn serve(
             let (response, slices) = api::fetch::handle(broker, client, version, request).await;
             answer::<messages::FetchRequest>(header, &response, slices)
         }
-        ApiKey::ApiVersions => serve!(api_versions, ApiVersionsRequest),
-        ApiKey::Metadata => serve!(metadata, MetadataRequest),
-        ApiKey::FindCoordinator => serve!(find_coordinator, FindCoordinatorRequest),
-        ApiKey::ListOffsets => serve!(list_offsets, ListOffsetsRequest),
-        ApiKey::OffsetForLeaderEpoch => serve!(offset_for_leader_epoch, OffsetForLeaderEpochRequest),
-        ApiKey::InitProducerId => serve!(init_producer_id, InitProducerIdRequest),
-        ApiKey::DeleteRecords => serve!(delete_records, DeleteRecordsRequest),
-        ApiKey::DescribeConfigs => serve!(describe_configs, DescribeConfigsRequest),
-        ApiKey::ListPartitionReassignments => {
-            serve!(list_partition_reassignments, ListPartitionReassignmentsRequest)
+        ApiKey::ApiVersions => serve!(api_versions, ApiVersionsRequest, (broker, client, header, body)),
+        ApiKey::Metadata => serve!(metadata, MetadataRequest, (broker, client, header, body)),
+        ApiKey::FindCoordinator => {
+            serve!(find_coordinator, FindCoordinatorRequest, (broker, client, header, body))
         }
-        ApiKey::AlterPartition => serve!(alter_partition, AlterPartitionRequest),
-        ApiKey::AlterReplicaLogDirs => serve!(alter_replica_log_dirs, AlterReplicaLogDirsRequest),
-        ApiKey::DescribeLogDirs => serve!(describe_log_dirs, DescribeLogDirsRequest),
-        ApiKey::DescribeCluster => serve!(describe_cluster, DescribeClusterRequest),
-        ApiKey::DescribeProducers => serve!(describe_producers, DescribeProducersRequest),
-        ApiKey::ListConfigResources => serve!(list_config_resources, ListConfigResourcesRequest),
-        ApiKey::DescribeTopicPartitions => serve!(describe_topic_partitions, DescribeTopicPartitionsRequest),
+        ApiKey::ListOffsets => serve!(list_offsets, ListOffsetsRequest, (broker, client, header, body)),
+        ApiKey::OffsetForLeaderEpoch => {
+            serve!(offset_for_leader_epoch, OffsetForLeaderEpochRequest, (broker, client, header, body))
+        }
+        ApiKey::InitProducerId => {
+            serve!(init_producer_id, InitProducerIdRequest, (broker, client, header, body))
+        }
+        ApiKey::DeleteRecords => serve!(delete_records, DeleteRecordsRequest, (broker, client, header, body)),
+        ApiKey::DescribeConfigs => {
+            serve!(describe_configs, DescribeConfigsRequest, (broker, client, header, body))
+        }
+        ApiKey::ListPartitionReassignments => {
+            serve!(
+                list_partition_reassignments,
+                ListPartitionReassignmentsRequest,
+                (broker, client, header, body)
+            )
+        }
+        ApiKey::AlterPartition => {
+            serve!(alter_partition, AlterPartitionRequest, (broker, client, header, body))
+        }
+        ApiKey::AlterReplicaLogDirs => {
+            serve!(alter_replica_log_dirs, AlterReplicaLogDirsRequest, (broker, client, header, body))
+        }
+        ApiKey::DescribeLogDirs => {
+            serve!(describe_log_dirs, DescribeLogDirsRequest, (broker, client, header, body))
+        }
+        ApiKey::DescribeCluster => {
+            serve!(describe_cluster, DescribeClusterRequest, (broker, client, header, body))
+        }
+        ApiKey::DescribeProducers => {
+            serve!(describe_producers, DescribeProducersRequest, (broker, client, header, body))
+        }
+        ApiKey::ListConfigResources => {
+            serve!(list_config_resources, ListConfigResourcesRequest, (broker, client, header, body))
+        }
+        ApiKey::DescribeTopicPartitions => {
+            serve!(describe_topic_partitions, DescribeTopicPartitionsRequest, (broker, client, header, body))
+        }
         <messages::DescribeReplicasRequest as Request>::API_KEY => {
-            serve!(describe_replicas, DescribeReplicasRequest)
+            serve!(describe_replicas, DescribeReplicasRequest, (broker, client, header, body))
         }
         <messages::ForwardRequest as Request>::API_KEY => {
             let request: messages::ForwardRequest = decode(header, &mut body)?;
@@ -186,13 +213,6 @@ async fn serve_groups(
     mut body: Decoder<'_>,
 ) -> Result<Outcome, RequestError> {
     let version = header.api_version;
-    macro_rules! serve {
-        ($module:ident, $request:ident) => {{
-            let request: messages::$request = decode(header, &mut body)?;
-            let response = api::$module::handle(broker, client, version, request).await;
-            answer::<messages::$request>(header, &response, Vec::new())
-        }};
-    }
     match header.api_key {
         ApiKey::JoinGroup => {
             let request: messages::JoinGroupRequest = decode(header, &mut body)?;
@@ -200,15 +220,17 @@ async fn serve_groups(
             let response = api::join_group::handle(broker, client, client_id, version, request).await;
             answer::<messages::JoinGroupRequest>(header, &response, Vec::new())
         }
-        ApiKey::SyncGroup => serve!(sync_group, SyncGroupRequest),
-        ApiKey::Heartbeat => serve!(heartbeat, HeartbeatRequest),
-        ApiKey::LeaveGroup => serve!(leave_group, LeaveGroupRequest),
-        ApiKey::OffsetCommit => serve!(offset_commit, OffsetCommitRequest),
-        ApiKey::OffsetFetch => serve!(offset_fetch, OffsetFetchRequest),
-        ApiKey::OffsetDelete => serve!(offset_delete, OffsetDeleteRequest),
-        ApiKey::DescribeGroups => serve!(describe_groups, DescribeGroupsRequest),
-        ApiKey::ListGroups => serve!(list_groups, ListGroupsRequest),
-        ApiKey::DeleteGroups => serve!(delete_groups, DeleteGroupsRequest),
+        ApiKey::SyncGroup => serve!(sync_group, SyncGroupRequest, (broker, client, header, body)),
+        ApiKey::Heartbeat => serve!(heartbeat, HeartbeatRequest, (broker, client, header, body)),
+        ApiKey::LeaveGroup => serve!(leave_group, LeaveGroupRequest, (broker, client, header, body)),
+        ApiKey::OffsetCommit => serve!(offset_commit, OffsetCommitRequest, (broker, client, header, body)),
+        ApiKey::OffsetFetch => serve!(offset_fetch, OffsetFetchRequest, (broker, client, header, body)),
+        ApiKey::OffsetDelete => serve!(offset_delete, OffsetDeleteRequest, (broker, client, header, body)),
+        ApiKey::DescribeGroups => {
+            serve!(describe_groups, DescribeGroupsRequest, (broker, client, header, body))
+        }
+        ApiKey::ListGroups => serve!(list_groups, ListGroupsRequest, (broker, client, header, body)),
+        ApiKey::DeleteGroups => serve!(delete_groups, DeleteGroupsRequest, (broker, client, header, body)),
         api_key => Err(RequestError::Unavailable(api_key)),
     }
 }
