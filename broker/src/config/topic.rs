@@ -4,7 +4,7 @@ use super::{
     BrokerConfig,
     keys::{self, Key},
 };
-use crate::{log::LogConfig, metadata::names};
+use crate::log::LogConfig;
 use sillon_protocol::records::{Compression, TimestampType};
 use std::collections::BTreeMap;
 
@@ -128,12 +128,6 @@ impl Layers<'_> {
     pub fn min_insync_replicas(&self, topic: &BTreeMap<String, String>) -> usize {
         self.topic_number("min.insync.replicas", topic)
     }
-}
-
-/// Whether a value is that by which the brokers' own topics are compacted. It is legal there whether or not others may have
-/// it.
-pub fn is_policy_of_own_topic(topic: &str, name: &str, value: &str) -> bool {
-    names::is_internal(topic) && name == "cleanup.policy" && value == "compact"
 }
 
 /// Checks one topic configuration value.

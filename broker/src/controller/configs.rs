@@ -14,7 +14,7 @@ use super::{
 use crate::{
     config::{
         keys::{self, Key, Kind},
-        topic::{check_broker_value, check_topic_value, is_policy_of_own_topic},
+        topic::{check_broker_value, check_topic_value},
     },
     metadata::{MetadataDelta, TopicImage, image::ALL_BROKERS},
     types::BrokerId,
@@ -124,7 +124,6 @@ impl Scope {
 /// # Errors
 /// INVALID_CONFIG.
 pub(super) fn check_new_topic_configs(
-    topic: &str,
     configs: &[(String, Option<String>)],
     replication_factor: usize,
 ) -> Result<Configs, ControllerError> {
@@ -134,9 +133,7 @@ pub(super) fn check_new_topic_configs(
             let text = format!("Null value not supported for topic configs: {name}");
             return refuse(ErrorCode::INVALID_CONFIG, text);
         };
-        if !is_policy_of_own_topic(topic, name, value) {
-            Scope::Topic.check(name, value)?;
-        }
+        Scope::Topic.check(name, value)?;
         checked.insert(name.clone(), value.clone());
     }
     check_min_insync_replicas(&checked, replication_factor)?;

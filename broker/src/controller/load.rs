@@ -6,10 +6,7 @@ use super::{
     layout::{self, LayoutError, TopicNode},
 };
 use crate::{
-    config::{
-        keys::{self, Key},
-        topic::is_policy_of_own_topic,
-    },
+    config::keys::{self, Key},
     metadata::{MetadataDelta, MetadataImage, MetadataPosition, PartitionImage, TopicImage, names},
     types::{BrokerEpoch, BrokerId, ControllerEpoch, TopicId},
 };
@@ -159,11 +156,7 @@ impl LoadedState {
         mut configs: BTreeMap<String, String>,
         key: fn(&str) -> Option<&'static Key>,
     ) -> BTreeMap<String, String> {
-        let topic = path.strip_prefix(layout::TOPIC_CONFIGS).and_then(|rest| rest.strip_prefix('/'));
         configs.retain(|name, value| {
-            if topic.is_some_and(|topic| is_policy_of_own_topic(topic, name, value)) {
-                return true;
-            }
             let Some(Err(problem)) = key(name).map(|key| key.check(value)) else { return true };
             let content = format!("{name}={value}").chars().take(200).collect();
             self.damaged.push(LayoutError { path: path.to_owned(), content, problem });

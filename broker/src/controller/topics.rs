@@ -38,7 +38,7 @@ impl Controller {
         }
         self.check_new_name(name)?;
         let assignment = self.new_assignment(command)?;
-        let configs = check_new_topic_configs(name, configs, assignment.first().map_or(0, Vec::len))?;
+        let configs = check_new_topic_configs(configs, assignment.first().map_or(0, Vec::len))?;
         let outcome =
             Outcome::TopicCreated { id: *id, assignment: assignment.clone(), configs: configs.clone() };
         let node =
