@@ -8,7 +8,7 @@ answer has to hold everything that was acknowledged before it was asked for.
 
 import collections
 
-EXAMPLES = 5
+from history import Verdict
 
 
 class Line:
@@ -61,20 +61,8 @@ class GroupHistory:
         return ends
 
 
-class GroupVerdict:
+class GroupVerdict(Verdict):
     KINDS = ("missing", "strange", "back", "lost", "ahead", "unfinished", "uncommitted")
-
-    def __init__(self):
-        self.counts = {kind: 0 for kind in self.KINDS}
-        self.examples = []
-
-    def add(self, kind, text):
-        self.counts[kind] += 1
-        if self.counts[kind] <= EXAMPLES:
-            self.examples.append(f"{kind}: {text}")
-
-    def is_green(self):
-        return not any(self.counts.values())
 
 
 def judge_group(history):
