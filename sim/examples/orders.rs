@@ -13,11 +13,12 @@
 //! to type to see that run again. The second test makes sure that it does.
 
 use sillon_client::{
-    admin::{Address, Admin, AdminOptions, NewTopic},
+    admin::{Address, Admin, AdminError, AdminOptions, NewTopic},
     cluster::NetworkConfig,
     consumer::{Consumer, ConsumerConfig, OffsetReset},
     producer::{Producer, ProducerConfig, ProducerRecord},
 };
+use sillon_protocol::ErrorCode;
 use sillon_runtime::Runtime;
 use sillon_sim::app::Simulation;
 use std::{
@@ -60,7 +61,7 @@ async fn make_topic(runtime: &Runtime, servers: &[String]) {
         match admin.create_topic(&topic).await {
             Ok(_) => return,
             // An attempt whose answer was lost.
-            Err(error) if error.to_string().contains("already exists") => return,
+            Err(AdminError::Refused { code: ErrorCode::TOPIC_ALREADY_EXISTS, .. }) => return,
             Err(_) => runtime.sleep(Duration::from_millis(200)).await,
         }
     }

@@ -2,16 +2,11 @@
 
 use super::Simulation;
 use crate::world::{NodeId, Status, World};
-use std::{
-    fmt,
-    sync::{Arc, Weak},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// A machine on which a test runs a program. Cheap to clone; the program goes on when this is dropped.
 #[derive(Clone)]
 pub struct Machine {
-    world: Weak<World>,
     node: NodeId,
     simulation: Simulation,
 }
@@ -23,12 +18,12 @@ impl fmt::Debug for Machine {
 }
 
 impl Machine {
-    pub(super) fn new(world: &Arc<World>, node: NodeId, simulation: Simulation) -> Machine {
-        Machine { world: Arc::downgrade(world), node, simulation }
+    pub(super) fn new(node: NodeId, simulation: Simulation) -> Machine {
+        Machine { node, simulation }
     }
 
     fn world(&self) -> Arc<World> {
-        self.world.upgrade().expect("the world outlives the programs in it")
+        self.simulation.world()
     }
 
     /// Whether the program runs, or stands still.

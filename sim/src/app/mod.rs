@@ -125,7 +125,7 @@ impl Simulation {
         let node = world.add_node(name, boot(program));
         self.stage.add_machine(node);
         world.start(node);
-        Machine::new(&world, node, self.clone())
+        Machine::new(node, self.clone())
     }
 
     /// Whether faults are over.

@@ -33,7 +33,6 @@ impl Committed {
 /// What a coordinator that reads its partition has found so far.
 #[derive(Debug, Default)]
 pub(super) struct Loading {
-    pub groups: BTreeSet<String>,
     offsets: BTreeSet<(String, TopicPartition)>,
 }
 

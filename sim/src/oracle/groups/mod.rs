@@ -154,7 +154,7 @@ impl Groups {
             GroupFact::Loaded { .. } => i38_offsets::on_loaded(self, judge, home, promised),
             GroupFact::Unloaded => drop(self.loading.remove(home)),
             GroupFact::Found { .. } | GroupFact::FoundEmpty { .. } => {
-                self.on_found(judge, home, promised, fact);
+                self.on_found(judge, promised, fact);
             }
             GroupFact::OffsetFound { group, partition, offset } => {
                 i38_offsets::on_found(self, judge, home, (group, partition, *offset), promised);
@@ -204,14 +204,13 @@ impl Groups {
     }
 
     /// A coordinator that has taken over finds a group in its log.
-    fn on_found(&mut self, judge: &mut Judge, home: &TopicPartition, promised: bool, fact: &GroupFact) {
+    fn on_found(&mut self, judge: &mut Judge, promised: bool, fact: &GroupFact) {
         let (group, number, generation) = match fact {
             GroupFact::Found { group, generation } => (group, generation.generation, Some(read(generation))),
             GroupFact::FoundEmpty { group, generation, .. } => (group, *generation, None),
             _ => unreachable!("the caller looked"),
         };
         let now_ns = judge.now_ns();
-        self.loading.entry(home.clone()).or_default().groups.insert(group.to_string());
         let known = self.group(group);
         i56_fencing::on_found(judge, known, group, number, promised);
         i77_ownership::on_found(known, number);
