@@ -166,6 +166,18 @@ async fn serve(
         ApiKey::DescribeTopicPartitions => {
             serve!(describe_topic_partitions, DescribeTopicPartitionsRequest, (broker, client, header, body))
         }
+        _ => serve_brokers(broker, client, header, body).await,
+    }
+}
+
+/// Handles what only brokers and Sillon's own tools send.
+async fn serve_brokers(
+    broker: &Arc<Broker>,
+    client: &Client,
+    header: &RequestHeader,
+    mut body: Decoder<'_>,
+) -> Result<Outcome, RequestError> {
+    match header.api_key {
         <messages::DescribeReplicasRequest as Request>::API_KEY => {
             serve!(describe_replicas, DescribeReplicasRequest, (broker, client, header, body))
         }
