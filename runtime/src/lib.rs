@@ -28,7 +28,11 @@ pub use net::{BoxStream, Listener, ReadHalf, Stream, WriteHalf};
 pub use task::{AbortTask, BoxFuture, JoinError, JoinHandle, Tasks};
 pub use time::{Elapsed, Monotonic, UnixMillis};
 
-use std::{fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{fmt, future::Future, io, net::SocketAddr, path::Path, sync::Arc, time::Duration};
+
+/// So long a killed process may go on holding its sockets and locks: the operating system frees its memory first.
+const HELD_BY_THE_DYING: Duration = Duration::from_secs(1);
+const TRIES_WHILE_HELD: u32 = 50;
 
 /// What a world has to provide. Object-safe, one value per node (a simulated machine, or this process).
 pub trait Backend: Send + Sync + 'static {
@@ -158,12 +162,36 @@ impl Runtime {
         u64::from_le_bytes(bytes)
     }
 
-    /// Opens a listening socket.
+    /// Opens a listening socket. Where the address is in use it is tried again for a second: a process that was killed
+    /// a moment ago keeps what it had until the operating system has taken it all back.
     ///
     /// # Errors
     /// Those of the operating system: address in use, not available, not permitted.
     pub async fn listen(&self, address: SocketAddr) -> io::Result<Box<dyn Listener>> {
-        self.0.listen(address).await
+        self.while_held(io::ErrorKind::AddrInUse, || self.0.listen(address)).await
+    }
+
+    /// Takes the lock file at `path`, creating it where it is missing, and is as patient as [`Runtime::listen`].
+    ///
+    /// # Errors
+    /// Those of the file system; `WouldBlock` where another process holds it.
+    pub async fn lock(&self, path: &Path) -> io::Result<Box<dyn FileLock>> {
+        self.while_held(io::ErrorKind::WouldBlock, || self.0.fs().lock(path)).await
+    }
+
+    /// Tries again while something is held that a process which has just ended may still hold.
+    async fn while_held<T, F: Future<Output = io::Result<T>>>(
+        &self,
+        held: io::ErrorKind,
+        attempt: impl Fn() -> F,
+    ) -> io::Result<T> {
+        for _ in 0..TRIES_WHILE_HELD {
+            match attempt().await {
+                Err(error) if error.kind() == held => self.sleep(HELD_BY_THE_DYING / TRIES_WHILE_HELD).await,
+                result => return result,
+            }
+        }
+        attempt().await
     }
 
     /// Connects to a host by name or literal address.

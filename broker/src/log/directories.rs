@@ -485,7 +485,7 @@ impl Directory {
     async fn open(runtime: &Runtime, path: &Path) -> Result<Directory, LogError> {
         let files = runtime.fs();
         create_durably(files, path).await.map_err(LogError::io(path, "creating"))?;
-        let lock = files.lock(&path.join(LOCK)).await.map_err(|error| match error.kind() {
+        let lock = runtime.lock(&path.join(LOCK)).await.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => LogError::Locked { path: path.into() },
             _ => LogError::io(path.join(LOCK), "locking")(error),
         })?;

@@ -141,7 +141,7 @@ async fn create(runtime: &Runtime, path: &Path) -> Result<(), StorageError> {
 
 async fn lock(runtime: &Runtime, directory: &Path) -> Result<Box<dyn FileLock>, StorageError> {
     let path = directory.join(names::LOCK);
-    match runtime.fs().lock(&path).await {
+    match runtime.lock(&path).await {
         Ok(lock) => Ok(lock),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(StorageError::Locked { path }),
         Err(error) => Err(StorageError::io(path, "cannot be locked")(error)),
