@@ -18,10 +18,11 @@ use crate::{
     config::{BrokerConfig, listener::Listener, topic::Layers},
     group::Groups,
     log::{LogContext, LogDirectories, LogError},
-    metadata::{MetadataImage, MetadataPosition, image::ALL_BROKERS},
+    metadata::{BrokerImage, MetadataImage, MetadataPosition, departed::Departed, image::ALL_BROKERS},
     observe::Observers,
     producer_ids::ProducerIds,
     replication::{Outbox, Replication},
+    types::BrokerId,
 };
 use sillon_runtime::Runtime;
 use std::sync::{Arc, Mutex, RwLock, Weak};
@@ -43,6 +44,7 @@ pub struct Broker {
     producer_ids: ProducerIds,
     groups: Groups,
     replication: Replication,
+    departed: Mutex<Departed>,
     outbox: Arc<Outbox>,
     throttles: Throttles,
     /// Held while replicas are brought in line with the metadata; the image that they are in line with.
@@ -67,6 +69,7 @@ impl Broker {
             groups: Groups::new(&config.groups),
             topics: RwLock::default(),
             replication: Replication::default(),
+            departed: Mutex::default(),
             outbox: Arc::default(),
             throttles: Throttles::default(),
             reconciling: tokio::sync::Mutex::new(None),
@@ -142,6 +145,11 @@ impl Broker {
     /// The partitions that have in-sync replicas to propose.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox
+    }
+
+    /// The brokers that were in the metadata until a moment ago and are not in `image`, the newest.
+    pub(crate) fn departed(&self, image: &MetadataImage) -> Vec<(BrokerId, Arc<BrokerImage>)> {
+        self.departed.lock().expect("no holder panics").see(image, self.runtime.now())
     }
 
     /// What is fetched from whom.

@@ -95,3 +95,36 @@ fn a_topic_outlives_the_stop_of_its_leader() {
         }
     });
 }
+
+#[test]
+fn produces_do_not_wait_for_one_another_and_whatever_else_comes_waits_for_them() {
+    let directory = tempfile::tempdir().unwrap();
+    scenario(|runtime| async move {
+        let brokers = three(&runtime, directory.path()).await;
+        let brokers: Vec<(i32, Running)> = (1..).zip(brokers).collect();
+        let code = create(&connect(&runtime, &brokers[0].1).await, "t", 3).await;
+        assert_eq!(code, ErrorCode::NONE);
+        let (_, broker) = leader(&runtime, &brokers, -1).await;
+        let connection = connect(&runtime, broker).await;
+        for round in 0..20 {
+            let fetch = fetch_request("t", 4 * round);
+            // All are on their way before the first is answered; the last request looks at what those before it did.
+            let (first, second, third, fetched) = tokio::join!(
+                biased;
+                produce(&connection, "t", batch(&["a"], 1000, None)),
+                produce(&connection, "t", batch(&["b", "c"], 1000, None)),
+                produce(&connection, "t", batch(&["d"], 1000, None)),
+                ask(&connection, 12, &fetch),
+            );
+            let offsets = [&first, &second, &third].map(|written| {
+                assert_eq!(ErrorCode::from(written.error_code), ErrorCode::NONE);
+                written.base_offset - 4 * round
+            });
+            assert_eq!(offsets, [0, 1, 3]);
+            assert_eq!(values(&fetched), ["a", "b", "c", "d"]);
+        }
+        for (_, broker) in brokers.into_iter().rev() {
+            broker.stop().await.unwrap();
+        }
+    });
+}

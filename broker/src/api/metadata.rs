@@ -21,11 +21,12 @@ use sillon_protocol::{
         MetadataResponseTopic,
     },
 };
-use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 /// Version from which an unknown topic that was asked for by id has no name; before it has an empty one.
 const FIRST_VERSION_WITH_NULL_NAMES: i16 = 12;
-/// How long a client that asks again waits for what other connections, broken in the same instant, have to tell.
+/// How long a client waits for what other connections, broken in the same instant, have to tell. One that asks for the first
+/// time on its connection as well: its connection to another broker may be what broke.
 const MOMENT: Duration = Duration::from_millis(5);
 /// Version from which a client knows LISTENER_NOT_FOUND.
 const FIRST_VERSION_WITH_LISTENER_ERROR: i16 = 6;
@@ -36,15 +37,15 @@ pub(crate) async fn handle(
     version: i16,
     request: MetadataRequest,
 ) -> MetadataResponse {
-    if client.knows_metadata.swap(true, Ordering::Relaxed) {
-        expect_news(broker).await;
-    }
+    expect_news(broker).await;
     let mut refusals = BTreeMap::new();
     if request.allow_auto_topic_creation && broker.config().auto_create_topics {
         refusals =
             create_missing(&mut Admin::of(broker), request.topics.as_deref().unwrap_or_default()).await;
     }
-    answer(&View::of(broker, client), version, request, &refusals)
+    let mut view = View::of(broker, client);
+    view.departed = broker.departed(&view.image);
+    answer(&view, version, request, &refusals)
 }
 
 /// A client whose leader is gone asks in the same instant, and some ask but once: it is told who leads now, where that is

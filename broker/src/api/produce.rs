@@ -1,7 +1,8 @@
 //! Produce (0): appends record batches and answers when they are as safe as the producer asked.
 //!
 //! All batches of a request are appended first, then they are waited for together: what they wait for (a sync, the
-//! followers) goes on for all of them at the same time.
+//! followers) goes on for all of them at the same time. While followers are waited for, the connection's next request
+//! may be appended: [`begin`] ends where that is safe.
 
 use super::current_leader::CurrentLeaders;
 use crate::{
@@ -62,25 +63,50 @@ struct TopicProgress {
     partitions: Vec<Progress>,
 }
 
-pub(crate) async fn handle(
-    broker: &Broker,
-    client: &Client,
+/// Batches that are appended, and what is left to do until they can be answered.
+pub(crate) struct Produced<'a> {
+    broker: &'a Broker,
+    client: &'a Client,
+    version: i16,
+    acks: i16,
+    deadline: Monotonic,
+    topics: Vec<TopicProgress>,
+}
+
+/// Appends what a request brings, in the order of the connection's requests.
+pub(crate) async fn begin<'a>(
+    broker: &'a Broker,
+    client: &'a Client,
     version: i16,
     request: ProduceRequest,
-) -> ProduceResponse {
+) -> Produced<'a> {
     let deadline =
         broker.runtime().now() + Duration::from_millis(u64::try_from(request.timeout_ms).unwrap_or(0));
     let acks = request.acks;
     let refusal = refuse_all(&request);
-    let mut progress = Vec::with_capacity(request.topic_data.len());
+    let mut topics = Vec::with_capacity(request.topic_data.len());
     for topic in request.topic_data {
-        progress.push(append_topic(broker, version, acks, topic, refusal.as_ref()).await);
+        topics.push(append_topic(broker, version, acks, topic, refusal.as_ref()).await);
     }
-    make_stable(&mut progress).await;
-    if acks == ACKS_ALL {
-        wait_for_commits(broker, &mut progress, deadline).await;
+    make_stable(&mut topics).await;
+    Produced { broker, client, version, acks, deadline, topics }
+}
+
+impl Produced<'_> {
+    /// Whether followers have to have the batches before there is an answer.
+    pub(crate) fn waits_for_commit(&self) -> bool {
+        let parts = || self.topics.iter().flat_map(|topic| &topic.partitions);
+        self.acks == ACKS_ALL
+            && parts().any(|part| part.result.as_ref().is_ok_and(Appending::waits_for_commit))
     }
-    answer(broker, client, version, acks, progress)
+
+    /// Waits until the batches are as safe as the producer asked.
+    pub(crate) async fn finish(mut self) -> ProduceResponse {
+        if self.acks == ACKS_ALL {
+            wait_for_commits(self.broker, &mut self.topics, self.deadline).await;
+        }
+        answer(self.broker, self.client, self.version, self.acks, self.topics)
+    }
 }
 
 /// Whether any partition was refused.

@@ -15,6 +15,8 @@ use std::sync::Arc;
 /// What a client sees.
 pub(super) struct View {
     pub(super) image: Arc<MetadataImage>,
+    /// Brokers that were registered until a moment ago, for answers that still tell of them.
+    pub(super) departed: Vec<(BrokerId, Arc<BrokerImage>)>,
     /// The broker that is asked, and where this client reaches it.
     pub(super) own: BrokerId,
     pub(super) own_endpoint: (String, i32),
@@ -55,6 +57,7 @@ impl View {
             move |topic, index| held.by_id(topic).is_some_and(|topic| topic.partition(index).is_ok());
         View {
             image: broker.cluster().image(),
+            departed: Vec::new(),
             own: broker.config().broker_id,
             own_endpoint: endpoint(broker, client),
             listener: listener(broker, client).name.clone(),
@@ -62,14 +65,15 @@ impl View {
         }
     }
 
-    /// The registered brokers that have the client's listener.
+    /// The registered brokers that have the client's listener, then those that have departed.
     pub(super) fn brokers(&self) -> Vec<VisibleBroker> {
         if self.image.brokers.is_empty() {
             // Before this broker has heard of any registration, it is all that there is to be seen.
             let (host, port) = self.own_endpoint.clone();
             return vec![VisibleBroker { id: self.own.0, host, port, rack: None }];
         }
-        let brokers = self.image.brokers.iter();
+        let departed = self.departed.iter().map(|(id, broker)| (id, broker));
+        let brokers = self.image.brokers.iter().chain(departed);
         brokers.filter_map(|(id, broker)| self.broker(*id, broker)).collect()
     }
 

@@ -7,6 +7,7 @@
 //! anything (`controller`).
 
 pub mod delta;
+pub mod departed;
 pub mod image;
 pub mod names;
 

@@ -2,21 +2,24 @@
 //!
 //! Owns the socket's buffers. Never interprets a request: `dispatch` does.
 //!
-//! As Kafka does, a connection's next request is handled only after the answer to the one before was sent, so a client
-//! sees its answers in order without further bookkeeping.
+//! As Kafka does, a connection's next request is handled only after the answer to the one before was sent. One thing
+//! need not wait: a produce may be appended while those before it still wait for followers, which then fetch several
+//! batches at a time. Its answer waits for its turn.
 
 use super::{
-    dispatch::{self, Outcome},
+    dispatch::{self, Handled, Outcome, RequestError},
     response::Response,
 };
 use crate::broker::Broker;
 use bytes::{Buf, Bytes, BytesMut};
-use sillon_runtime::{BoxStream, Monotonic, ReadHalf, Runtime, WriteHalf};
+use sillon_runtime::{BoxFuture, BoxStream, Monotonic, ReadHalf, Runtime, WriteHalf};
 use std::{
-    future::poll_fn,
+    collections::VecDeque,
+    future::{Future, poll_fn},
     io,
-    pin::Pin,
-    sync::{Arc, atomic::AtomicBool},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,6 +31,8 @@ const IDLE_BUFFER_BYTES: usize = 256 * 1024;
 /// ... for longer than this. A busy one keeps what its requests need: memory that is given back and taken again costs
 /// more than the requests.
 const KEEP_LARGE_BUFFER: Duration = Duration::from_secs(1);
+/// How many answers of a connection may wait for followers before its next request is read.
+const MAX_ANSWERS_OWED: usize = 64;
 /// The length that precedes each frame.
 const SIZE_PREFIX_BYTES: usize = 4;
 
@@ -39,7 +44,7 @@ pub(super) enum ConnectionError {
     #[error("a request of {0} bytes is larger than socket.request.max.bytes, or its length is negative")]
     FrameSize(i32),
     #[error("{0}")]
-    Request(#[from] dispatch::RequestError),
+    Request(#[from] RequestError),
     #[error("no request came for {0:?} (connections.max.idle.ms)")]
     Idle(Duration),
 }
@@ -47,7 +52,7 @@ pub(super) enum ConnectionError {
 impl ConnectionError {
     /// Whether an answer could not be given although the request was sound.
     pub(super) fn is_own_fault(&self) -> bool {
-        matches!(self, ConnectionError::Request(dispatch::RequestError::Encode(_)))
+        matches!(self, ConnectionError::Request(RequestError::Encode(_)))
     }
 }
 
@@ -57,40 +62,125 @@ pub(super) async fn serve(
     stream: BoxStream,
     number: u64,
 ) -> Result<(), ConnectionError> {
-    let client = dispatch::Client {
-        connection: number,
-        local: stream.local_addr(),
-        remote: stream.peer_addr(),
-        knows_metadata: AtomicBool::new(false),
-    };
+    let client =
+        dispatch::Client { connection: number, local: stream.local_addr(), remote: stream.peer_addr() };
     let (reader, mut writer) = stream.into_split();
     let limit = broker.config().request_max_bytes;
     let idle = Duration::from_millis(broker.config().connections_max_idle_ms);
     let runtime = broker.runtime().clone();
     let mut frames = Frames { runtime, reader, buffer: BytesMut::new(), limit };
     let mut idle_timer = IdleTimer::new(&broker, idle);
+    let mut owed = Owed::default();
     loop {
         let frame = tokio::select! {
             biased;
-            frame = frames.next() => frame?,
-            () = idle_timer.expired() => return Err(ConnectionError::Idle(idle)),
+            outcome = owed.next(), if !owed.is_empty() => {
+                match owed.beside(conclude(&mut *writer, outcome?)).await? {
+                    Proceed::On => idle_timer.touch(),
+                    Proceed::End => return Ok(()),
+                }
+                continue;
+            }
+            frame = frames.next(), if owed.len() < MAX_ANSWERS_OWED => frame?,
+            () = idle_timer.expired(), if owed.is_empty() => return Err(ConnectionError::Idle(idle)),
         };
+        let goes_ahead = frame.as_ref().is_some_and(|frame| dispatch::goes_ahead_of_answers(frame));
+        while !goes_ahead && !owed.is_empty() {
+            let outcome = owed.next().await?;
+            if let Proceed::End = owed.beside(conclude(&mut *writer, outcome)).await? {
+                return Ok(());
+            }
+        }
         let Some(frame) = frame else { return Ok(()) };
-        let outcome = if dispatch::ends_with_connection(&frame) {
+        let handled = if dispatch::ends_with_connection(&frame) {
             tokio::select! {
                 biased;
-                outcome = dispatch::handle(&broker, &client, frame) => outcome?,
+                handled = dispatch::handle(&broker, &client, frame) => handled?,
                 () = frames.ended() => return Ok(()),
             }
         } else {
-            dispatch::handle(&broker, &client, frame).await?
+            owed.beside(dispatch::handle(&broker, &client, frame)).await?
         };
-        match outcome {
-            Outcome::Answer(response) => send(&mut *writer, response).await?,
-            Outcome::Silence => {}
-            Outcome::Close => return Ok(()),
+        owed.push(handled);
+    }
+}
+
+/// Whether a connection goes on after a request.
+enum Proceed {
+    On,
+    End,
+}
+
+/// Does what is left to do for a request.
+async fn conclude(writer: &mut dyn WriteHalf, outcome: Outcome) -> Result<Proceed, ConnectionError> {
+    match outcome {
+        Outcome::Answer(response) => send(writer, response).await?,
+        Outcome::Silence => {}
+        Outcome::Close => return Ok(Proceed::End),
+    }
+    Ok(Proceed::On)
+}
+
+/// The requests that have no answer yet, in their order. What becomes of each is settled when it is known, not when its
+/// turn has come: by then the partition may be another's.
+#[derive(Default)]
+struct Owed<'a>(VecDeque<Debt<'a>>);
+
+enum Debt<'a> {
+    Waits(BoxFuture<'a, Result<Outcome, RequestError>>),
+    Settled(Result<Outcome, RequestError>),
+}
+
+impl<'a> Owed<'a> {
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn push(&mut self, handled: Handled<'a>) {
+        self.0.push_back(match handled {
+            Handled::Done(outcome) => Debt::Settled(Ok(outcome)),
+            Handled::Waits(outcome) => Debt::Waits(outcome),
+        });
+    }
+
+    fn settle(&mut self, context: &mut Context<'_>) {
+        for debt in &mut self.0 {
+            if let Debt::Waits(outcome) = debt
+                && let Poll::Ready(outcome) = outcome.as_mut().poll(context)
+            {
+                *debt = Debt::Settled(outcome);
+            }
         }
-        idle_timer.touch();
+    }
+
+    /// What became of the oldest, once it is settled. Nothing is lost if this is dropped early.
+    async fn next(&mut self) -> Result<Outcome, RequestError> {
+        poll_fn(|context| {
+            self.settle(context);
+            match self.0.pop_front() {
+                Some(Debt::Settled(outcome)) => Poll::Ready(outcome),
+                Some(waits) => {
+                    self.0.push_front(waits);
+                    Poll::Pending
+                }
+                None => unreachable!("somebody asks only where an answer is owed"),
+            }
+        })
+        .await
+    }
+
+    /// Does `work`, and settles meanwhile what can be.
+    async fn beside<F: Future>(&mut self, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|context| {
+            self.settle(context);
+            work.as_mut().poll(context)
+        })
+        .await
     }
 }
 
@@ -196,7 +286,7 @@ struct IdleTimer<'a> {
     broker: &'a Broker,
     limit: Duration,
     last_use: Monotonic,
-    timer: sillon_runtime::BoxFuture<'static, ()>,
+    timer: BoxFuture<'static, ()>,
 }
 
 impl<'a> IdleTimer<'a> {
@@ -217,5 +307,41 @@ impl<'a> IdleTimer<'a> {
             }
             self.timer = self.broker.runtime().sleep_until(deadline);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sillon_runtime::tokio_backend;
+    use tokio::sync::oneshot;
+
+    fn waits(receiver: oneshot::Receiver<Outcome>) -> Handled<'static> {
+        Handled::Waits(Box::pin(async { Ok(receiver.await.expect("the test answers")) }))
+    }
+
+    #[test]
+    fn answers_come_in_the_order_of_the_requests_whichever_is_ready_first() {
+        let run = |runtime: Runtime| async move {
+            let ((first, one), (second, two)) = (oneshot::channel(), oneshot::channel());
+            let mut owed = Owed::default();
+            owed.push(waits(one));
+            owed.push(Handled::Done(Outcome::Close));
+            owed.push(waits(two));
+            assert!(second.send(Outcome::Silence).is_ok());
+            // Given up twice before anything is there: nothing is lost.
+            for _ in 0..2 {
+                let early = runtime.timeout(Duration::from_millis(1), owed.next()).await;
+                assert!(early.is_err(), "the first is not ready");
+            }
+            assert_eq!(owed.len(), 3);
+            assert!(matches!(owed.0[2], Debt::Settled(Ok(Outcome::Silence))), "it did not wait for its turn");
+            assert!(first.send(Outcome::Silence).is_ok());
+            assert!(matches!(owed.next().await, Ok(Outcome::Silence)));
+            assert!(matches!(owed.next().await, Ok(Outcome::Close)));
+            assert!(matches!(owed.next().await, Ok(Outcome::Silence)));
+            assert!(owed.is_empty());
+        };
+        tokio_backend::block_on(Some(1), run).expect("threads can be started");
     }
 }

@@ -2,17 +2,15 @@
 //! Owns which request goes to which handler; never handles one.
 
 use super::{forward, response::Response};
-use crate::{api, broker::Broker, cluster};
+use crate::{api, broker::Broker, cluster, log::LogSlice};
 use bytes::Bytes;
 use sillon_protocol::{
     ApiKey,
     messages::{self, RequestHeader, RequestHeaderError, decode_request_header},
     wire::{DecodeError, Decoder, EncodeError, Message, Request},
 };
-use std::{
-    net::SocketAddr,
-    sync::{Arc, atomic::AtomicBool},
-};
+use sillon_runtime::BoxFuture;
+use std::{net::SocketAddr, sync::Arc};
 
 /// A request that can only be answered by closing the connection.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +35,13 @@ pub(crate) enum Outcome {
     Close,
 }
 
+/// How far a request is handled.
+pub(crate) enum Handled<'a> {
+    Done(Outcome),
+    /// Followers are to have what the request brought. Meanwhile the connection's next produce may be handled.
+    Waits(BoxFuture<'a, Result<Outcome, RequestError>>),
+}
+
 /// What is known of the client of a connection.
 pub(crate) struct Client {
     /// Its number among the connections that this process has accepted: a later one has a higher number.
@@ -45,8 +50,6 @@ pub(crate) struct Client {
     pub(crate) local: SocketAddr,
     /// The address from which it came.
     pub(crate) remote: SocketAddr,
-    /// Whether it has asked for metadata before.
-    pub(crate) knows_metadata: AtomicBool,
 }
 
 /// Whether the end of the connection ends the handling as well. So the controller learns of a broker that is gone, whose
@@ -56,24 +59,26 @@ pub(super) fn ends_with_connection(frame: &[u8]) -> bool {
     frame.first_chunk::<2>() == Some(&key.to_be_bytes())
 }
 
+/// Whether a request may be handled while those before it on its connection still wait for followers. Produce may:
+/// records are appended in the order of the requests, and nothing else that it does can be told from the outside.
+pub(super) fn goes_ahead_of_answers(frame: &[u8]) -> bool {
+    frame.first_chunk::<2>() == Some(&ApiKey::Produce.code().to_be_bytes())
+}
+
 /// Handles one request.
-pub(crate) async fn handle(
-    broker: &Arc<Broker>,
-    client: &Client,
+pub(crate) async fn handle<'a>(
+    broker: &'a Arc<Broker>,
+    client: &'a Client,
     frame: Bytes,
-) -> Result<Outcome, RequestError> {
+) -> Result<Handled<'a>, RequestError> {
     let (header, body) = match decode_request_header(&frame) {
         Ok(parts) => parts,
         Err(RequestHeaderError::UnsupportedVersion {
             api_key: ApiKey::ApiVersions, correlation_id, ..
         }) => {
-            return Ok(Outcome::Answer(Response::new(
-                correlation_id,
-                0,
-                &api::api_versions::unsupported(),
-                0,
-                Vec::new(),
-            )?));
+            let unsupported = api::api_versions::unsupported();
+            let response = Response::new(correlation_id, 0, &unsupported, 0, Vec::new())?;
+            return Ok(Handled::Done(Outcome::Answer(response)));
         }
         Err(error) => return Err(error.into()),
     };
@@ -81,12 +86,15 @@ pub(crate) async fn handle(
         // The controller's business goes to it, unless that is this broker.
         let elsewhere = broker.cluster().controller().is_none();
         let frame = elsewhere.then(|| frame.clone());
-        return control(broker, client, &header, body, frame).await;
+        return control(broker, client, &header, body, frame).await.map(Handled::Done);
+    }
+    if header.api_key == ApiKey::Produce {
+        return produce(broker, client, header, body).await;
     }
     if is_for_groups(header.api_key) {
-        return serve_groups(broker, client, &header, body).await;
+        return serve_groups(broker, client, &header, body).await.map(Handled::Done);
     }
-    serve(broker, client, &header, body).await
+    serve(broker, client, &header, body).await.map(Handled::Done)
 }
 
 /// One line per request kind: decode, handle, encode.
@@ -98,6 +106,31 @@ macro_rules! serve {
     }};
 }
 
+/// Handles a produce as far as its connection has to wait for it.
+async fn produce<'a>(
+    broker: &'a Broker,
+    client: &'a Client,
+    header: RequestHeader,
+    mut body: Decoder<'_>,
+) -> Result<Handled<'a>, RequestError> {
+    let request: messages::ProduceRequest = decode(&header, &mut body)?;
+    let acks = request.acks;
+    let produced = api::produce::begin(broker, client, header.api_version, request).await;
+    if produced.waits_for_commit() {
+        let answer = async move {
+            let response = produced.finish().await;
+            answer::<messages::ProduceRequest>(&header, &response, Vec::new())
+        };
+        return Ok(Handled::Waits(Box::pin(answer)));
+    }
+    let response = produced.finish().await;
+    Ok(Handled::Done(match acks {
+        0 if api::produce::has_error(&response) => Outcome::Close,
+        0 => Outcome::Silence,
+        _ => answer::<messages::ProduceRequest>(&header, &response, Vec::new())?,
+    }))
+}
+
 /// Handles what every broker answers by itself.
 async fn serve(
     broker: &Arc<Broker>,
@@ -107,16 +140,6 @@ async fn serve(
 ) -> Result<Outcome, RequestError> {
     let version = header.api_version;
     match header.api_key {
-        ApiKey::Produce => {
-            let request: messages::ProduceRequest = decode(header, &mut body)?;
-            let acks = request.acks;
-            let response = api::produce::handle(broker, client, version, request).await;
-            match acks {
-                0 if api::produce::has_error(&response) => Ok(Outcome::Close),
-                0 => Ok(Outcome::Silence),
-                _ => answer::<messages::ProduceRequest>(header, &response, Vec::new()),
-            }
-        }
         ApiKey::Fetch => {
             let request: messages::FetchRequest = decode(header, &mut body)?;
             let (response, slices) = api::fetch::handle(broker, client, version, request).await;
@@ -295,7 +318,7 @@ fn decode<M: Message>(header: &RequestHeader, body: &mut Decoder<'_>) -> Result<
 fn answer<R: Request>(
     header: &RequestHeader,
     response: &R::Response,
-    slices: Vec<crate::log::LogSlice>,
+    slices: Vec<LogSlice>,
 ) -> Result<Outcome, RequestError> {
     let header_version = R::response_header_version(header.api_version);
     Ok(Outcome::Answer(Response::new(

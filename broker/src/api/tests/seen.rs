@@ -20,6 +20,7 @@ use std::{collections::BTreeMap, sync::Arc};
 fn view(image: MetadataImage) -> View {
     View {
         image: Arc::new(image),
+        departed: Vec::new(),
         own: BrokerId(1),
         own_endpoint: ("own".to_owned(), 9999),
         listener: "PLAINTEXT".to_owned(),
@@ -48,6 +49,13 @@ fn metadata_of_three_brokers_one_gone() {
     // Of itself the broker knows best through which address this client reaches it.
     assert_eq!(brokers, [(1, "own", 9999, Some("rack-1")), (2, "n2", 9092, Some("rack-2"))]);
     assert_eq!((seen.controller_id, seen.cluster_id.as_deref()), (2, Some("c")));
+    let mut moved = view(wounded());
+    let third = cluster_of(&[3], Vec::new()).brokers[&BrokerId(3)].clone();
+    moved.departed.push((BrokerId(3), third));
+    let later = all(&moved, 13);
+    let ids: Vec<_> = later.brokers.iter().map(|broker| broker.node_id).collect();
+    assert_eq!(ids, [1, 2, 3], "one that was there a moment ago is told of");
+    assert_eq!(later.topics, seen.topics, "and leads and holds nothing");
     let mut without = wounded();
     without.controller = Some(BrokerId(3));
     assert_eq!(all(&view(without), 13).controller_id, -1, "a controller that is gone is none");
