@@ -53,6 +53,8 @@ pub(super) fn on_state(
             format!("broker {member} joins the in-sync replicas, and is not registered")
         });
         let Some(registration) = truth.registrations.get(member) else { continue };
+        // Nobody proposed the first members: who led a topic of that name before had another one in mind.
+        let proposer = proposer.filter(|_| write.old.is_some());
         let reported = proposer.and_then(|leading| leading.reported.get(member));
         if let Some(Report { broker_epoch, .. }) = reported.filter(|report| report.broker_epoch >= 0) {
             let is_fresh = registration.since_ns >= grace_ns;

@@ -25,6 +25,8 @@ use std::{
 const APART: Duration = Duration::from_millis(100);
 /// Metadata is asked for again after this time, whether something is wrong or not.
 const MAX_AGE: Duration = Duration::from_secs(30);
+/// How long one broker is asked for the metadata. Any other knows it as well: none is worth a request's whole timeout.
+const METADATA_PATIENCE: Duration = Duration::from_secs(2);
 
 /// All ways.
 pub(super) struct Directory {
@@ -167,7 +169,14 @@ impl Directory {
             allow_auto_topic_creation: false,
             ..MetadataRequest::default()
         };
-        let Ok(response) = self.ask_any(&request).await else { return BTreeSet::new() };
+        let runtime = self.runtime.clone();
+        let Ok(answer) = runtime.timeout(METADATA_PATIENCE, self.ask_any(&request)).await else {
+            let (host, port) = self.shared.brokers[self.bootstrap].clone();
+            self.link_at(&host, port).drop_connection();
+            self.next_bootstrap();
+            return BTreeSet::new();
+        };
+        let Ok(response) = answer else { return BTreeSet::new() };
         self.is_stale = false;
         let before = self.routes.ids().clone();
         let replaced = self.routes.learn(response);

@@ -204,10 +204,18 @@ impl Member {
             if is_due(&mut slow, self.runtime.now()) {
                 let interval_ns = config.max_poll_interval_ns;
                 let length_ns = self.chance.draw("slow poll", interval_ns, interval_ns * 2);
-                self.runtime.sleep(Duration::from_nanos(length_ns)).await;
+                self.stand_still(Duration::from_nanos(length_ns)).await;
                 known.set(consumer.group_membership(), true);
                 slow = self.plan(config.slow_polls_per_minute / share);
             }
+        }
+    }
+
+    /// Does not poll for so long, but no longer than until nothing is broken any more: the group is to come to rest then.
+    async fn stand_still(&self, length: Duration) {
+        let until = self.runtime.now() + length;
+        while self.runtime.now() < until && !self.shared.is_administering_over() {
+            self.runtime.sleep(LOOK.min(until.saturating_since(self.runtime.now()))).await;
         }
     }
 

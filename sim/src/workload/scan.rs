@@ -58,7 +58,7 @@ async fn scan(
     partition: &TopicPartition,
     deadline: Monotonic,
 ) -> Result<(), String> {
-    let from = offset(directory, partition, offsets::EARLIEST, deadline).await?;
+    let mut from = offset(directory, partition, offsets::EARLIEST, deadline).await?;
     let to = offset(directory, partition, offsets::LATEST, deadline).await?;
     let mut position = from;
     let mut last_error = String::new();
@@ -76,6 +76,16 @@ async fn scan(
             Ok(Progress::To(_)) => {
                 last_error = "nothing comes".into();
                 directory.runtime.sleep(PAUSE).await;
+            }
+            Ok(Progress::Error(ErrorCode::OFFSET_OUT_OF_RANGE)) => {
+                last_error = ErrorCode::OFFSET_OUT_OF_RANGE.message().into();
+                directory.doubt();
+                directory.runtime.sleep(PAUSE).await;
+                // Retention goes on: what was the next record may be gone by now.
+                let earliest = offset(directory, partition, offsets::EARLIEST, deadline).await?;
+                if earliest > position {
+                    (from, position) = (earliest, earliest);
+                }
             }
             Ok(Progress::Error(code)) => {
                 last_error = code.message().into();
