@@ -1,6 +1,6 @@
 //! `sillon bench`: how fast records are written and read. Owns what is measured: records, time, delays.
 
-use crate::{Context, output::pretty};
+use crate::{Context, output::pretty, progress};
 use clap::Args;
 use serde_json::json;
 use sillon_client::{
@@ -114,6 +114,7 @@ async fn write(context: &Context, command: &Bench) -> Result<Measured, ClientErr
     let record = ProducerRecord::new(&command.topic, &value);
     let delays: Arc<Mutex<Vec<Duration>>> = Arc::default();
     let failure: Arc<Mutex<Option<ClientError>>> = Arc::default();
+    let bar = progress::records(context, "Writing", command.records);
     let begin = context.runtime.now();
     for number in 0..command.records {
         if !number.is_multiple_of(SAMPLE_EVERY) {
@@ -131,8 +132,10 @@ async fn write(context: &Context, command: &Bench) -> Result<Measured, ClientErr
             }
         };
         producer.send_then(&record, note).await?;
+        bar.set_position(number);
     }
     producer.flush().await;
+    bar.finish_and_clear();
     let seconds = (context.runtime.now() - begin).as_secs_f64();
     if let Some(error) = failure.lock().expect("nothing panics while it holds this lock").take() {
         return Err(error);
@@ -161,15 +164,18 @@ async fn read(context: &Context, command: &Bench) -> Result<Measured, ClientErro
     let assigned = consumer.assignment();
     let mut left: BTreeMap<TopicPartition, i64> = consumer.end_offsets(&assigned).await?;
     let (mut records, mut bytes) = (0, 0);
+    let bar = progress::records(context, "Reading", command.records);
     let begin = context.runtime.now();
     while records < command.records && !left.is_empty() {
         for record in consumer.poll(Duration::from_secs(1)).await? {
             records += 1;
             bytes += record.value.as_ref().map_or(0, |value| value.len() as u64);
         }
+        bar.set_position(records);
         let at = consumer.consumed();
         left.retain(|part, end| at.get(part).is_none_or(|position| position.offset < *end));
     }
+    bar.finish_and_clear();
     let seconds = (context.runtime.now() - begin).as_secs_f64();
     Ok(Measured { what: "Read", records, bytes, seconds, delays: None })
 }

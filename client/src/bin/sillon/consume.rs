@@ -4,18 +4,26 @@ use crate::Context;
 use clap::Args;
 use sillon_client::{
     ClientError,
+    admin::Admin,
     consumer::{
         Consumer, ConsumerConfig, ConsumerRecord, IsolationLevel, OffsetReset, SeekTarget, TopicPartition,
     },
 };
+use sillon_runtime::tokio_backend::stop_signal;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Write,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 /// How long one poll waits.
 const POLL: Duration = Duration::from_millis(500);
+/// The exit code of a program that a signal ended, as shells know it.
+const INTERRUPTED: i32 = 130;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -64,8 +72,11 @@ pub struct Consume {
 ///
 /// # Errors
 /// What ends it before.
-pub async fn run(context: &Context, command: Consume) -> Result<String, String> {
+pub async fn run(context: &Context, admin: &mut Admin, command: Consume) -> Result<String, String> {
     let told = |error: ClientError| error.to_string();
+    // A consumer waits for a topic that is not there yet; a person who mistyped its name wants to know.
+    admin.describe_topics(std::slice::from_ref(&command.topic)).await.map_err(|error| error.to_string())?;
+    let is_over = end_at_signal(context);
     let config = ConsumerConfig {
         group_id: command.group.clone(),
         auto_offset_reset: if command.from_beginning { OffsetReset::Earliest } else { OffsetReset::Latest },
@@ -90,7 +101,10 @@ pub async fn run(context: &Context, command: Consume) -> Result<String, String> 
         }
     }
     let mut left = command.max_messages.unwrap_or(usize::MAX);
-    while left > 0 && !(command.exit_at_end && is_at(&mut consumer, &ends).await.map_err(told)?) {
+    while left > 0
+        && !is_over.load(Ordering::Relaxed)
+        && !(command.exit_at_end && is_at(&mut consumer, &ends).await.map_err(told)?)
+    {
         let mut records = consumer.poll(POLL).await.map_err(told)?;
         records.truncate(left);
         left -= records.len();
@@ -108,6 +122,22 @@ pub async fn run(context: &Context, command: Consume) -> Result<String, String> 
     }
     consumer.close(context.timeout).await.map_err(told)?;
     Ok(String::new())
+}
+
+/// Becomes true at the first Ctrl-C: what was printed is committed then, and the group is left. A second one ends the program.
+fn end_at_signal(context: &Context) -> Arc<AtomicBool> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let over = is_over.clone();
+    context.runtime.spawn("signal", async move {
+        // Where no handler can be installed, Ctrl-C ends the program as it always does.
+        if stop_signal().await.is_ok() {
+            over.store(true, Ordering::Relaxed);
+            if stop_signal().await.is_ok() {
+                std::process::exit(INTERRUPTED);
+            }
+        }
+    });
+    is_over
 }
 
 /// Assigns the partitions by hand and goes to where reading shall begin.

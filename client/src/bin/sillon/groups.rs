@@ -258,6 +258,11 @@ async fn reset(context: &Context, admin: &mut Admin, reset: &Reset) -> Result<St
     let mut text = table(&["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], &rows);
     if !reset.execute {
         text += "Nothing was changed: --execute does it.\n";
+        let groups = admin.list_groups().await.map_err(told)?;
+        let is_read = |state: &str| !matches!(state, "" | "Empty" | "Dead");
+        if groups.iter().any(|group| group.group_id == reset.group && is_read(&group.state)) {
+            text += &format!("{} has members at present: they have to stop first.\n", reset.group);
+        }
     }
     Ok(text)
 }

@@ -8,8 +8,10 @@ mod groups;
 mod output;
 mod partitions;
 mod produce;
+mod progress;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use sillon_client::{
     admin::{Address, Admin, AdminError, AdminOptions, NewTopic},
     cluster::NetworkConfig,
@@ -91,6 +93,15 @@ enum Command {
     Partitions(partitions::Partitions),
     /// Measures how fast records are written and read.
     Bench(bench::Bench),
+    /// Prints a script that completes these commands in a shell.
+    #[command(after_help = "\
+Examples:
+  sillon completions bash > ~/.local/share/bash-completion/completions/sillon
+  sillon completions fish > ~/.config/fish/completions/sillon.fish")]
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
 }
 
 /// What every command needs.
@@ -213,6 +224,11 @@ fn main() -> ExitCode {
 }
 
 fn start(arguments: Arguments) -> Result<(), String> {
+    if let Command::Completions { shell } = arguments.command {
+        let mut script = Vec::new();
+        clap_complete::generate(shell, &mut Arguments::command(), "sillon", &mut script);
+        return print(&script);
+    }
     let common = arguments.common;
     let filter = EnvFilter::try_new(&common.log).map_err(|error| format!("--log {}: {error}", common.log))?;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
@@ -227,7 +243,11 @@ fn start(arguments: Arguments) -> Result<(), String> {
         run(&context, &mut admin, arguments.command).await
     });
     let text = ran.map_err(|error| format!("cannot start threads: {error}"))??;
-    match std::io::stdout().write_all(text.as_bytes()) {
+    print(text.as_bytes())
+}
+
+fn print(text: &[u8]) -> Result<(), String> {
+    match std::io::stdout().write_all(text) {
         // Whoever reads has enough.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(format!("cannot print: {error}")),
         _ => Ok(()),
@@ -239,7 +259,7 @@ async fn run(context: &Context, admin: &mut Admin, command: Command) -> Result<S
     let told = |error: AdminError| error.to_string();
     match command {
         Command::Produce(command) => produce::run(context, command).await,
-        Command::Consume(command) => consume::run(context, command).await,
+        Command::Consume(command) => consume::run(context, admin, command).await,
         Command::Bench(command) => bench::run(context, command).await,
         Command::Groups(command) => groups::run(context, admin, command).await,
         Command::Configs(command) => configs::run(context, admin, command).await.map_err(told),
@@ -248,6 +268,7 @@ async fn run(context: &Context, admin: &mut Admin, command: Command) -> Result<S
             let cluster = admin.describe_cluster().await.map_err(told)?;
             Ok(output::cluster(&cluster, context.json))
         }
+        Command::Completions { .. } => unreachable!("it needs no broker, and was printed already"),
         Command::Topics(command) => topics(admin, command, context.json).await.map_err(told),
     }
 }

@@ -2,7 +2,7 @@
 //! value.
 #![allow(clippy::disallowed_types)] // The program reads its own input.
 
-use crate::Context;
+use crate::{Context, progress};
 use clap::Args;
 use sillon_client::{
     ClientError,
@@ -77,14 +77,16 @@ impl Produce {
         }
     }
 
-    fn source(&self) -> Result<Source, String> {
-        let reader: Box<dyn Read + Send> = match &self.file {
-            None => Box::new(std::io::stdin()),
-            Some(path) => Box::new(
-                File::open(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?,
-            ),
+    /// What is read, and how many bytes that is, where it is known.
+    fn source(&self) -> Result<(Source, Option<u64>), String> {
+        let Some(path) = &self.file else {
+            return Ok((BufReader::with_capacity(1 << 16, Box::new(std::io::stdin())), None));
         };
-        Ok(BufReader::with_capacity(1 << 16, reader))
+        let cannot = |error| format!("cannot read {}: {error}", path.display());
+        let file = File::open(path).map_err(cannot)?;
+        let metadata = file.metadata().map_err(cannot)?;
+        let size = metadata.is_file().then_some(metadata.len());
+        Ok((BufReader::with_capacity(1 << 16, Box::new(file)), size))
     }
 
     /// Key and value of a line.
@@ -139,13 +141,17 @@ pub async fn run(context: &Context, command: Produce) -> Result<String, String> 
         command.header.iter().map(|(key, value)| Header::new(key, value.as_bytes())).collect();
     let failure: Arc<Mutex<Option<ClientError>>> = Arc::default();
     let written = Arc::new(AtomicU64::new(0));
-    let mut source = command.source()?;
+    let (mut source, size) = command.source()?;
+    let bar = size.map(|size| progress::bytes(context, "Writing", size));
     let mut number = 0;
     loop {
         let (rest, lines) = lines(&context.runtime, source).await?;
         source = rest;
         if lines.is_empty() {
             break;
+        }
+        if let Some(bar) = &bar {
+            bar.inc(lines.iter().map(|line| line.len() as u64 + 1).sum());
         }
         for line in &lines {
             number += 1;
@@ -170,6 +176,9 @@ pub async fn run(context: &Context, command: Produce) -> Result<String, String> 
         }
     }
     producer.close(Duration::from_secs(3600)).await.map_err(told)?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
     let failure = failure.lock().expect("nothing panics while it holds this lock").take();
     let written = written.load(Ordering::Relaxed);
     match failure {
