@@ -27,9 +27,8 @@ impl Departed {
     pub fn see(&mut self, image: &MetadataImage, now: Monotonic) -> Vec<(BrokerId, Arc<BrokerImage>)> {
         for (id, broker) in &image.brokers {
             let seen = self.0.entry(*id).or_insert_with(|| Seen { broker: broker.clone(), missed: None });
-            if seen.missed.take().is_some() || !Arc::ptr_eq(&seen.broker, broker) {
-                seen.broker = broker.clone();
-            }
+            seen.missed = None;
+            seen.broker.clone_from(broker);
         }
         self.0.retain(|id, seen| {
             image.brokers.contains_key(id) || *seen.missed.get_or_insert(now) + REMEMBERED > now
