@@ -37,7 +37,7 @@ bootstrap() {
 # The process id of a broker that runs; fails where it does not.
 broker_pid() {
   local pid
-  pid=$(cat "$(broker_directory "$1")/pid" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && echo "$pid"
+  pid=$(cat "$(broker_directory "$1")/pid" 2>/dev/null) && runs "$pid" && echo "$pid"
 }
 
 # tool COMMAND...: our own command line tool, which asks whichever broker answers first.

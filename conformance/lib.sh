@@ -18,6 +18,11 @@ need() {
   command -v "$1" >/dev/null || skip "$1 is missing: $2"
 }
 
+# runs PID: the process has not ended. One that has, and that its parent has not yet asked after, still takes signals.
+runs() {
+  kill -0 "$1" 2>/dev/null && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null
+}
+
 # step NAME COMMAND...: runs one check and prints `ok` or `FAIL`. What the command prints is shown where it fails.
 steps_passed=0 steps_failed=0
 step() {

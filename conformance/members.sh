@@ -54,7 +54,7 @@ CONFIGURATION
 # The process id of a member that runs; fails where it does not.
 running_pid() {
   local pid
-  pid=$(cat "$(member_directory "$1")/pid" 2>/dev/null) && kill -0 "$pid" 2>/dev/null && echo "$pid"
+  pid=$(cat "$(member_directory "$1")/pid" 2>/dev/null) && runs "$pid" && echo "$pid"
 }
 
 # mode MEMBER: standalone, leader, follower or read-only; `electing` where it answers but serves nobody; `down` where it does not answer.

@@ -18,14 +18,13 @@ use crate::{
     config::{BrokerConfig, listener::Listener, topic::Layers},
     group::Groups,
     log::{LogContext, LogDirectories, LogError},
-    metadata::{BrokerImage, MetadataImage, MetadataPosition, departed::Departed, image::ALL_BROKERS},
+    metadata::{MetadataImage, MetadataPosition, departed::Departed, image::ALL_BROKERS},
     observe::Observers,
     producer_ids::ProducerIds,
     replication::{Outbox, Replication},
-    types::BrokerId,
 };
 use sillon_runtime::Runtime;
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 use throttles::Throttles;
 
 /// A broker that has loaded its logs.
@@ -147,9 +146,9 @@ impl Broker {
         &self.outbox
     }
 
-    /// The brokers that were in the metadata until a moment ago and are not in `image`, the newest.
-    pub(crate) fn departed(&self, image: &MetadataImage) -> Vec<(BrokerId, Arc<BrokerImage>)> {
-        self.departed.lock().expect("no holder panics").see(image, self.runtime.now())
+    /// Which brokers clients are still told of although they have gone.
+    pub(crate) fn departed(&self) -> MutexGuard<'_, Departed> {
+        self.departed.lock().expect("no holder panics")
     }
 
     /// What is fetched from whom.

@@ -9,6 +9,7 @@
 # JAVA_OPTIONS are more options for Java.
 set -uo pipefail
 here=$(dirname "$(realpath "$0")")
+. "$here/../lib.sh"
 . "$here/../members.sh"
 size=${ENSEMBLE_SIZE:-3}
 directory=${ENSEMBLE_DIRECTORY:-${TMPDIR:-/tmp}/sillon-zookeeper}

@@ -44,7 +44,7 @@ pub(crate) async fn handle(
             create_missing(&mut Admin::of(broker), request.topics.as_deref().unwrap_or_default()).await;
     }
     let mut view = View::of(broker, client);
-    view.departed = broker.departed(&view.image);
+    view.departed = broker.departed().missing(&view.image, broker.runtime().now());
     answer(&view, version, request, &refusals)
 }
 

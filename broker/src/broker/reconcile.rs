@@ -62,7 +62,7 @@ impl Broker {
         self.groups.follow_roles(self);
         if applied.as_ref().is_none_or(|applied| applied.brokers != image.brokers) {
             self.replication.brokers_changed();
-            self.departed(&image);
+            self.departed().note(&image, self.runtime.now());
         }
         let nothing = MetadataPosition::default();
         let knew_nothing = applied.as_ref().is_none_or(|applied| applied.position == nothing);

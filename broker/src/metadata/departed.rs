@@ -23,18 +23,21 @@ struct Seen {
 pub struct Departed(BTreeMap<BrokerId, Seen>);
 
 impl Departed {
-    /// Takes note of the newest metadata, and gives the brokers that were in it a moment ago and are not now.
-    pub fn see(&mut self, image: &MetadataImage, now: Monotonic) -> Vec<(BrokerId, Arc<BrokerImage>)> {
+    /// Takes note of new metadata.
+    pub fn note(&mut self, image: &MetadataImage, now: Monotonic) {
         for (id, broker) in &image.brokers {
-            let seen = self.0.entry(*id).or_insert_with(|| Seen { broker: broker.clone(), missed: None });
-            seen.missed = None;
-            seen.broker.clone_from(broker);
+            self.0.insert(*id, Seen { broker: broker.clone(), missed: None });
         }
         self.0.retain(|id, seen| {
             image.brokers.contains_key(id) || *seen.missed.get_or_insert(now) + REMEMBERED > now
         });
-        let departed = self.0.iter().filter(|(_, seen)| seen.missed.is_some());
-        departed.map(|(id, seen)| (*id, seen.broker.clone())).collect()
+    }
+
+    /// The brokers that were there a moment ago and are not in `image`, which may be newer than what was noted.
+    pub fn missing(&self, image: &MetadataImage, now: Monotonic) -> Vec<(BrokerId, Arc<BrokerImage>)> {
+        let remembered = |seen: &Seen| seen.missed.is_none_or(|missed| missed + REMEMBERED > now);
+        let missing = self.0.iter().filter(|(id, seen)| !image.brokers.contains_key(id) && remembered(seen));
+        missing.map(|(id, seen)| (*id, seen.broker.clone())).collect()
     }
 }
 
@@ -63,8 +66,13 @@ mod tests {
     #[test]
     fn a_broker_is_told_of_for_a_moment_after_it_is_missed() {
         let (mut departed, start) = (Departed::default(), Monotonic(1));
-        let mut see = |brokers: &[i32], now| -> Vec<i32> {
-            departed.see(&image(brokers), now).iter().map(|(id, _)| id.0).collect()
+        let ids = |missing: Vec<(BrokerId, _)>| -> Vec<i32> { missing.iter().map(|(id, _)| id.0).collect() };
+        let mut see = |brokers: &[i32], now| {
+            let image = image(brokers);
+            let before_noted = ids(departed.missing(&image, now));
+            departed.note(&image, now);
+            assert_eq!(ids(departed.missing(&image, now)), before_noted, "the same, noted or not yet");
+            before_noted
         };
         assert_eq!(see(&[1, 2, 3], start), [0; 0]);
         let missed = start + Duration::from_secs(60);

@@ -95,11 +95,11 @@ pub(super) async fn serve(
         let handled = if dispatch::ends_with_connection(&frame) {
             tokio::select! {
                 biased;
-                handled = dispatch::handle(&broker, &client, frame) => handled?,
+                handled = dispatch::handle(&broker, &client, frame) => handled,
                 () = frames.ended() => return Ok(()),
             }
         } else {
-            owed.beside(dispatch::handle(&broker, &client, frame)).await?
+            owed.beside(dispatch::handle(&broker, &client, frame)).await
         };
         owed.push(handled);
     }
@@ -124,12 +124,7 @@ async fn conclude(writer: &mut dyn WriteHalf, outcome: Outcome) -> Result<Procee
 /// The requests that have no answer yet, in their order. What becomes of each is settled when it is known, not when its
 /// turn has come: by then the partition may be another's.
 #[derive(Default)]
-struct Owed<'a>(VecDeque<Debt<'a>>);
-
-enum Debt<'a> {
-    Waits(BoxFuture<'a, Result<Outcome, RequestError>>),
-    Settled(Result<Outcome, RequestError>),
-}
+struct Owed<'a>(VecDeque<Handled<'a>>);
 
 impl<'a> Owed<'a> {
     fn is_empty(&self) -> bool {
@@ -141,18 +136,15 @@ impl<'a> Owed<'a> {
     }
 
     fn push(&mut self, handled: Handled<'a>) {
-        self.0.push_back(match handled {
-            Handled::Done(outcome) => Debt::Settled(Ok(outcome)),
-            Handled::Waits(outcome) => Debt::Waits(outcome),
-        });
+        self.0.push_back(handled);
     }
 
     fn settle(&mut self, context: &mut Context<'_>) {
-        for debt in &mut self.0 {
-            if let Debt::Waits(outcome) = debt
+        for handled in &mut self.0 {
+            if let Handled::Waits(outcome) = handled
                 && let Poll::Ready(outcome) = outcome.as_mut().poll(context)
             {
-                *debt = Debt::Settled(outcome);
+                *handled = Handled::Done(outcome);
             }
         }
     }
@@ -162,7 +154,7 @@ impl<'a> Owed<'a> {
         poll_fn(|context| {
             self.settle(context);
             match self.0.pop_front() {
-                Some(Debt::Settled(outcome)) => Poll::Ready(outcome),
+                Some(Handled::Done(outcome)) => Poll::Ready(outcome),
                 Some(waits) => {
                     self.0.push_front(waits);
                     Poll::Pending
@@ -313,6 +305,7 @@ impl<'a> IdleTimer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sillon_protocol::ApiKey;
     use sillon_runtime::tokio_backend;
     use tokio::sync::oneshot;
 
@@ -326,20 +319,22 @@ mod tests {
             let ((first, one), (second, two)) = (oneshot::channel(), oneshot::channel());
             let mut owed = Owed::default();
             owed.push(waits(one));
-            owed.push(Handled::Done(Outcome::Close));
+            owed.push(Handled::Done(Ok(Outcome::Close)));
             owed.push(waits(two));
+            owed.push(Handled::Done(Err(RequestError::Unavailable(ApiKey::Vote))));
             assert!(second.send(Outcome::Silence).is_ok());
             // Given up twice before anything is there: nothing is lost.
             for _ in 0..2 {
                 let early = runtime.timeout(Duration::from_millis(1), owed.next()).await;
                 assert!(early.is_err(), "the first is not ready");
             }
-            assert_eq!(owed.len(), 3);
-            assert!(matches!(owed.0[2], Debt::Settled(Ok(Outcome::Silence))), "it did not wait for its turn");
+            assert_eq!(owed.len(), 4);
+            assert!(matches!(owed.0[2], Handled::Done(Ok(Outcome::Silence))), "it did not wait for its turn");
             assert!(first.send(Outcome::Silence).is_ok());
             assert!(matches!(owed.next().await, Ok(Outcome::Silence)));
             assert!(matches!(owed.next().await, Ok(Outcome::Close)));
             assert!(matches!(owed.next().await, Ok(Outcome::Silence)));
+            assert!(owed.next().await.is_err(), "what came before it was answered first");
             assert!(owed.is_empty());
         };
         tokio_backend::block_on(Some(1), run).expect("threads can be started");

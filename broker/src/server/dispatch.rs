@@ -37,7 +37,7 @@ pub(crate) enum Outcome {
 
 /// How far a request is handled.
 pub(crate) enum Handled<'a> {
-    Done(Outcome),
+    Done(Result<Outcome, RequestError>),
     /// Followers are to have what the request brought. Meanwhile the connection's next produce may be handled.
     Waits(BoxFuture<'a, Result<Outcome, RequestError>>),
 }
@@ -66,35 +66,31 @@ pub(super) fn goes_ahead_of_answers(frame: &[u8]) -> bool {
 }
 
 /// Handles one request.
-pub(crate) async fn handle<'a>(
-    broker: &'a Arc<Broker>,
-    client: &'a Client,
-    frame: Bytes,
-) -> Result<Handled<'a>, RequestError> {
+pub(crate) async fn handle<'a>(broker: &'a Arc<Broker>, client: &'a Client, frame: Bytes) -> Handled<'a> {
     let (header, body) = match decode_request_header(&frame) {
         Ok(parts) => parts,
         Err(RequestHeaderError::UnsupportedVersion {
             api_key: ApiKey::ApiVersions, correlation_id, ..
         }) => {
             let unsupported = api::api_versions::unsupported();
-            let response = Response::new(correlation_id, 0, &unsupported, 0, Vec::new())?;
-            return Ok(Handled::Done(Outcome::Answer(response)));
+            let response = Response::new(correlation_id, 0, &unsupported, 0, Vec::new());
+            return Handled::Done(response.map(Outcome::Answer).map_err(RequestError::from));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Handled::Done(Err(error.into())),
     };
     if forward::is_for_controller(header.api_key) {
         // The controller's business goes to it, unless that is this broker.
         let elsewhere = broker.cluster().controller().is_none();
         let frame = elsewhere.then(|| frame.clone());
-        return control(broker, client, &header, body, frame).await.map(Handled::Done);
+        return Handled::Done(control(broker, client, &header, body, frame).await);
     }
     if header.api_key == ApiKey::Produce {
-        return produce(broker, client, header, body).await;
+        return produce(broker, client, header, body).await.unwrap_or_else(|error| Handled::Done(Err(error)));
     }
     if is_for_groups(header.api_key) {
-        return serve_groups(broker, client, &header, body).await.map(Handled::Done);
+        return Handled::Done(serve_groups(broker, client, &header, body).await);
     }
-    serve(broker, client, &header, body).await.map(Handled::Done)
+    Handled::Done(serve(broker, client, &header, body).await)
 }
 
 /// One line per request kind: decode, handle, encode.
@@ -125,9 +121,9 @@ async fn produce<'a>(
     }
     let response = produced.finish().await;
     Ok(Handled::Done(match acks {
-        0 if api::produce::has_error(&response) => Outcome::Close,
-        0 => Outcome::Silence,
-        _ => answer::<messages::ProduceRequest>(&header, &response, Vec::new())?,
+        0 if api::produce::has_error(&response) => Ok(Outcome::Close),
+        0 => Ok(Outcome::Silence),
+        _ => answer::<messages::ProduceRequest>(&header, &response, Vec::new()),
     }))
 }
 

@@ -9,6 +9,7 @@ mod output;
 mod partitions;
 mod produce;
 mod progress;
+mod reassign;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -88,9 +89,11 @@ enum Command {
     /// Configuration of topics and brokers: describe, alter.
     #[command(subcommand)]
     Configs(configs::Configs),
-    /// Partitions: add, move to other brokers, elect leaders.
+    /// Partitions: add, elect leaders.
     #[command(subcommand)]
     Partitions(partitions::Partitions),
+    /// Moves partitions to other brokers, or prints which are on their way.
+    Reassign(reassign::Reassign),
     /// Measures how fast records are written and read.
     Bench(bench::Bench),
     /// Prints a script that completes these commands in a shell.
@@ -264,6 +267,7 @@ async fn run(context: &Context, admin: &mut Admin, command: Command) -> Result<S
         Command::Groups(command) => groups::run(context, admin, command).await,
         Command::Configs(command) => configs::run(context, admin, command).await.map_err(told),
         Command::Partitions(command) => partitions::run(context, admin, command).await.map_err(told),
+        Command::Reassign(command) => reassign::run(context, admin, command).await.map_err(told),
         Command::Cluster(Cluster::Describe) => {
             let cluster = admin.describe_cluster().await.map_err(told)?;
             Ok(output::cluster(&cluster, context.json))
