@@ -37,6 +37,9 @@ const LONGEST_POLL: Duration = Duration::from_secs(10);
 /// So often the controller's own work is planned again before others have their turn.
 const CHORE_ROUNDS: usize = 100;
 
+/// So often a command is planned again because a broker that it counts on is not registered any more.
+const STALE_ROUNDS: usize = 10;
+
 type Answer = Result<(Outcome, MetadataPosition), ControllerError>;
 
 /// A command that waits for its turn.
@@ -213,6 +216,8 @@ async fn serve(shared: &Arc<Shared>, client: &Client, term: Term) -> Result<&'st
 enum Doubt {
     #[error("a write failed: {0}")]
     Write(ClientError),
+    #[error("brokers come and go faster than they are read: {0}")]
+    Registrations(ClientError),
     #[error("a read failed: {0}")]
     Read(#[from] ClientError),
     #[error("commands come no more")]
@@ -394,8 +399,29 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Plans a command and writes it, part by part where it is large.
+    /// Carries a command out. Where it counts on a broker whose registration has ended meanwhile, that is dealt with first.
     async fn carry_out(&mut self, command: &Command) -> Result<Answer, Doubt> {
+        let mut rounds = 0;
+        loop {
+            match self.try_out(command).await {
+                Err(Doubt::Registrations(error)) if rounds < STALE_ROUNDS => {
+                    tracing::debug!(%error, "brokers have come or gone unseen");
+                    rounds += 1;
+                }
+                done => return done,
+            }
+            let (brokers, watch) = Reader::new(self.shared, self.client, self.term).brokers().await?;
+            self.watches.brokers = watch;
+            match self.try_out(&Command::BrokersChanged(brokers)).await {
+                // They changed again: they are read again.
+                Err(Doubt::Registrations(_)) => {}
+                done => drop(done?),
+            }
+        }
+    }
+
+    /// Plans a command and writes it, part by part where it is large.
+    async fn try_out(&mut self, command: &Command) -> Result<Answer, Doubt> {
         loop {
             let plan = match self.core.plan(command) {
                 Ok(plan) => plan,
@@ -422,7 +448,7 @@ impl Work<'_> {
                 Write::Create { path, data } => multi.create(NewNode::persistent(path).data(data)),
                 Write::Set { path, data, version } => multi.set_data(path, Some(data), Some(*version)),
                 Write::Delete { path, version } => multi.delete(path, *version),
-                Write::Check { path, version } => multi.check(path, Some(*version)),
+                Write::Check { path, version } => multi.check(path, *version),
             };
         }
         match self.client.multi(&multi).await {
@@ -430,6 +456,11 @@ impl Work<'_> {
             Err(error) => {
                 if let ClientError::MultiFailed { index, code, .. } = &error {
                     let write = index.checked_sub(1).and_then(|index| writes.get(index));
+                    if let Some(Write::Check { path, .. }) = write
+                        && layout::is_of_registrations(path)
+                    {
+                        return Err(Doubt::Registrations(error));
+                    }
                     tracing::warn!(%code, ?write, "a write of the controller was refused");
                 }
                 Err(Doubt::Write(error))

@@ -186,9 +186,10 @@ impl Controller {
             ..Difference::default()
         };
         let mut draft = self.begin(&difference);
-        draft
-            .writes
-            .push(Write::Check { path: layout::registration_path(broker), version: known.registration });
+        draft.writes.push(Write::Check {
+            path: layout::registration_path(broker),
+            version: Some(known.registration),
+        });
         draft.writes.push(Write::Delete { path: layout::broker_path(broker), version: None });
         // What does not fit is due afterwards.
         let whole = self.settle_where(&mut draft, |state| difference.is_urgent(state));

@@ -79,7 +79,7 @@ impl Controller {
         let over = delete_partitions(draft, &mut record);
         if !over && is_marked && !self.deletions.contains(name) {
             // Whoever told of the mark read it some time ago: it must be there still.
-            draft.writes.push(Write::Check { path: layout::deletion_path(name), version: 0 });
+            draft.writes.push(Write::Check { path: layout::deletion_path(name), version: Some(0) });
         }
         if over {
             self.delete_rest(draft, &record, is_marked);

@@ -1,7 +1,7 @@
 //! Puts a plan together: the changes of states, nodes and brokers, in as few writes as there can be.
 //!
-//! Owns that each state is written once, on the version that is known, and that a state which must not be is never
-//! written.
+//! Owns that each state is written once, on the version that is known, that a state which must not be is never written,
+//! and that nobody becomes leader or joins those in sync whose registration has ended, seen by the controller or not.
 
 use super::{
     Outcome, Plan, Write,
@@ -16,7 +16,10 @@ use crate::{
     metadata::{MetadataDelta, PartitionImage, TopicImage},
     types::{BrokerId, PartitionEpoch, TopicPartition},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// A plan in the making.
 pub(super) struct Draft<'a> {
@@ -27,6 +30,7 @@ pub(super) struct Draft<'a> {
     states: BTreeMap<Arc<str>, BTreeMap<i32, PartitionImage>>,
     state_count: usize,
     nodes: BTreeMap<Arc<str>, TopicNode>,
+    counted_on: BTreeSet<BrokerId>,
     /// Writes beside those of states and topics in the image; they go first.
     pub writes: Vec<Write>,
     /// Deltas beside those of partitions; they go first.
@@ -46,10 +50,33 @@ impl<'a> Draft<'a> {
             states: BTreeMap::new(),
             state_count: 0,
             nodes: BTreeMap::new(),
+            counted_on: BTreeSet::new(),
             writes: Vec::new(),
             deltas: Vec::new(),
             notes: Vec::new(),
         }
+    }
+
+    /// The plan counts on a broker that it did not count on before: it is written only while the broker's registration is
+    /// the one that the controller knows. Word that it has ended may still be on its way.
+    pub fn count_on(&mut self, broker: BrokerId) {
+        self.counted_on.insert(broker);
+    }
+
+    fn count_on_newcomers(&mut self, before: &PartitionImage, after: &PartitionImage) {
+        let joins = after.isr.iter().filter(|member| !before.isr.contains(member));
+        let leads = after.leader.iter().filter(|_| after.leader_epoch != before.leader_epoch);
+        self.counted_on.extend(joins.chain(leads));
+    }
+
+    fn registrations_counted_on(&self) -> Vec<Write> {
+        let known = self.counted_on.iter().filter_map(|id| Some((*id, self.standing.brokers.get(id)?)));
+        let checks = known.flat_map(|(id, broker)| {
+            let node = Write::Check { path: layout::broker_path(id), version: None };
+            let version = Some(broker.registration);
+            [node, Write::Check { path: layout::registration_path(id), version }]
+        });
+        checks.collect()
     }
 
     /// How many more writes fit.
@@ -128,17 +155,19 @@ impl<'a> Draft<'a> {
 
     /// The plan.
     pub fn finish(mut self, outcome: Outcome, unfinished: bool) -> Plan {
-        for (name, states) in &self.states {
-            for (index, state) in states {
+        for (name, states) in std::mem::take(&mut self.states) {
+            let topic = self.controller.image().topic(&name).expect("checked when the state was set");
+            for (index, state) in &states {
+                let before = topic.partition(*index).expect("checked when the state was set");
+                self.count_on_newcomers(before, state);
                 let path = layout::state_path(&TopicPartition { topic: name.clone(), partition: *index });
                 let data = layout::encode_state(state, self.controller.controller_epoch());
                 self.writes.push(Write::Set { path, data, version: state.partition_epoch.0 - 1 });
             }
-            let id = self.controller.image().topic(name).expect("checked when the state was set").id;
-            let partitions = states.iter().map(|(index, state)| (*index, state.clone())).collect();
-            self.deltas.push(MetadataDelta::Partitions { id, partitions });
+            let partitions = states.into_iter().collect();
+            self.deltas.push(MetadataDelta::Partitions { id: topic.id, partitions });
         }
-        for (name, node) in self.nodes {
+        for (name, node) in std::mem::take(&mut self.nodes) {
             let mut record =
                 self.controller.record(&name).expect("checked when it was changed").as_ref().clone();
             self.writes.push(Write::Set {
@@ -151,6 +180,8 @@ impl<'a> Draft<'a> {
         }
         assert!(self.writes.len() <= WRITES_AT_MOST + 1, "a plan fits one multi");
         assert!(!self.writes.is_empty() || self.deltas.is_empty(), "what brokers are told was written");
+        // They go first: where one fails, nothing else is looked at.
+        self.writes.splice(0..0, self.registrations_counted_on());
         Plan { writes: self.writes, deltas: self.deltas, outcome, unfinished, notes: self.notes }
     }
 }

@@ -69,6 +69,12 @@ pub fn registration_path(broker: BrokerId) -> String {
     format!("{REGISTRATIONS}/{broker}")
 }
 
+/// Whether a node says who is registered, and is written by brokers, not by the controller.
+pub fn is_of_registrations(path: &str) -> bool {
+    let below = |parent: &str| path.strip_prefix(parent).is_some_and(|rest| rest.starts_with('/'));
+    below(BROKER_IDS) || below(REGISTRATIONS)
+}
+
 /// The node that says which registration of a broker was processed last.
 pub fn processed_path(broker: BrokerId) -> String {
     format!("{PROCESSED}/{broker}")

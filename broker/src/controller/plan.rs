@@ -87,12 +87,12 @@ pub enum Write {
         /// Its version.
         version: Option<i32>,
     },
-    /// A node must have that version.
+    /// A node must have that version, or any where none is given.
     Check {
         /// Its path.
         path: String,
         /// Its version.
-        version: i32,
+        version: Option<i32>,
     },
 }
 

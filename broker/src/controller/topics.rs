@@ -224,6 +224,7 @@ impl Controller {
                 draft.writes.push(Write::Create { path, data });
             }
             assert_sound(&record.name, *index, None, &state);
+            state.isr.iter().for_each(|member| draft.count_on(*member));
             record.states.insert(*index, Some(state));
         }
         true

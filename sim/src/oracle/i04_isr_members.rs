@@ -49,7 +49,7 @@ pub(super) fn on_state(
     let grace_ns = judge.now_ns().saturating_sub(contract.propagation_ns);
     let is_alone = write.new.isr.len() == 1;
     for member in write.new.isr.iter().filter(|member| !before.contains(member)) {
-        judge.demand(Invariant::I04, truth.was_registered(*member, grace_ns) || is_alone, || {
+        judge.demand(Invariant::I04, truth.registrations.contains_key(member) || is_alone, || {
             format!("broker {member} joins the in-sync replicas, and is not registered")
         });
         let Some(registration) = truth.registrations.get(member) else { continue };
@@ -73,7 +73,7 @@ pub(super) fn on_state(
     if let Some(leader) = write.new.leader {
         let is_new = write.old.as_ref().is_none_or(|old| old.leader_epoch != write.new.leader_epoch);
         if is_new {
-            judge.demand(Invariant::I04, truth.was_registered(leader, grace_ns), || {
+            judge.demand(Invariant::I04, truth.registrations.contains_key(&leader), || {
                 format!("broker {leader} is made leader, and is not registered")
             });
         }
@@ -103,6 +103,26 @@ mod tests {
         cluster.unregister(2);
         cluster.later_ms(60_000);
         cluster.write_state(1, Some(0), 0, &[0, 1, 2], 1, Some(0));
+        cluster.assert_violated(Invariant::I04);
+    }
+
+    #[test]
+    fn a_registration_that_ended_the_moment_before() {
+        let cluster = Cluster::three();
+        cluster.coordinator_begins();
+        cluster.write_state(0, Some(0), 0, &[0, 1], 1, Some(0));
+        cluster.unregister(2);
+        cluster.write_state(1, Some(0), 0, &[0, 1, 2], 1, Some(0));
+        cluster.assert_violated(Invariant::I04);
+    }
+
+    #[test]
+    fn a_leader_that_is_not_registered() {
+        let cluster = Cluster::three();
+        cluster.coordinator_begins();
+        cluster.write_state(0, Some(0), 0, &[0, 1], 1, Some(0));
+        cluster.unregister(1);
+        cluster.write_state(1, Some(1), 1, &[1], 1, Some(0));
         cluster.assert_violated(Invariant::I04);
     }
 

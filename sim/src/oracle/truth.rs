@@ -89,8 +89,6 @@ pub(super) struct Truth {
     pub replicas: BTreeMap<TopicPartition, Vec<u32>>,
     pub topics: BTreeMap<String, TopicId>,
     pub registrations: BTreeMap<u32, Registration>,
-    /// When each broker was last registered, and under which registration.
-    pub ended: BTreeMap<u32, (i64, u64)>,
     pub controller: Option<u32>,
     pub controller_epoch: i32,
     pub controller_epoch_version: i32,
@@ -283,9 +281,7 @@ impl Truth {
         if path == layout::CONTROLLER {
             self.controller = None;
         } else if let Some(node) = broker_of(path) {
-            if let Some(ended) = self.registrations.remove(&node) {
-                self.ended.insert(node, (ended.broker_epoch, now_ns));
-            }
+            self.registrations.remove(&node);
             self.last_change = (zxid, now_ns);
             changes.push(Change::Unregistered { node });
         } else if let Some(name) = topic_of(path) {
@@ -323,12 +319,6 @@ impl Truth {
             ..TrueState::default()
         };
         self.states.insert(name.clone(), state);
-    }
-
-    /// Whether a broker was registered at that moment or until shortly before.
-    pub fn was_registered(&self, node: u32, since_ns: u64) -> bool {
-        self.registrations.contains_key(&node)
-            || self.ended.get(&node).is_some_and(|(_, at_ns)| *at_ns >= since_ns)
     }
 
     /// The members of a partition's true ISR.

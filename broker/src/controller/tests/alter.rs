@@ -81,3 +81,57 @@ fn many_proposals_are_written_in_parts_and_answered_together() {
     assert_eq!(results.len(), 800);
     assert!(results.iter().all(|result| result.as_ref().is_ok_and(|state| state.isr == brokers(&[1]))));
 }
+
+/// The word that a registration has ended travels more slowly than a write of the controller, above all where the
+/// controller was cut off from the coordinator for a while.
+#[test]
+fn nobody_joins_or_leads_whose_registration_has_ended_unseen() {
+    let gone = |world: &mut World, broker: i32| {
+        world.tree.nodes.remove(&layout::broker_path(BrokerId(broker)));
+    };
+    let again = |world: &mut World, broker: i32| world.write_registration(broker, false, None);
+    for (end, what) in [(&gone as &dyn Fn(&mut World, i32), "gone"), (&again, "registered anew")] {
+        let mut world = World::new(3);
+        world.create_on("t", &[&[1, 2, 3]], &[]);
+        world.propose("t", 0, &[1, 2]).unwrap();
+        let before = world.state("t", 0);
+
+        // It is to join.
+        end(&mut world, 3);
+        let proposal = IsrProposal {
+            topic_id: world.controller.image().topic("t").unwrap().id,
+            partition: 0,
+            leader_epoch: before.leader_epoch,
+            partition_epoch: before.partition_epoch,
+            isr: [1, 2, 3].map(|id| (BrokerId(id), world.epoch_of(id))).to_vec(),
+        };
+        let proposals = vec![proposal.clone()];
+        let broker_epoch = world.epoch_of(1);
+        let joins = Command::AlterPartitions { broker: BrokerId(1), broker_epoch, proposals };
+        let plan = world.controller.plan(&joins).unwrap();
+        world.tree.apply(&plan.writes).expect_err(what);
+        world.hear();
+        assert_eq!(ask(&mut world, 1, proposal), Err(ErrorCode::INELIGIBLE_REPLICA), "{what}");
+
+        // It is to lead: the only one left that could, as far as the controller knows.
+        end(&mut world, 2);
+        let without_1 = world.controller.image().brokers.clone().into_iter().filter(|(id, _)| id.0 != 1);
+        let plan = world.controller.plan(&Command::BrokersChanged(without_1.collect())).unwrap();
+        world.tree.apply(&plan.writes).expect_err(what);
+
+        // Nobody but those who stay: it is not asked who is registered.
+        end(&mut world, 3);
+        world.propose("t", 0, &[1]).unwrap();
+    }
+}
+
+#[test]
+fn a_topic_does_not_begin_with_a_broker_whose_registration_has_ended_unseen() {
+    let mut world = World::new(2);
+    world.tree.nodes.remove(&layout::broker_path(BrokerId(2)));
+    let command = world.create_command("t", 1, 2);
+    let plan = world.controller.plan(&command).unwrap();
+    world.tree.apply(&plan.writes).expect_err("broker 2 is gone");
+    world.hear();
+    assert_eq!(world.run(command).unwrap_err().code, ErrorCode::INVALID_REPLICATION_FACTOR);
+}

@@ -99,7 +99,7 @@ impl Tree {
                 }
                 self.nodes.remove(path);
             }
-            Write::Check { path, version } => fits(self.nodes.get(path), Some(*version))?,
+            Write::Check { path, version } => fits(self.nodes.get(path), *version)?,
         }
         Ok(())
     }

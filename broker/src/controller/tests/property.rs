@@ -64,10 +64,14 @@ impl Run {
                 let zxid = match self.world.tree.apply(&plan.writes) {
                     Ok(zxid) => zxid,
                     Err(reason) => {
-                        // Only who speaks of a registration can be too late.
-                        let is_late = matches!(command, Command::ProcessGone { .. });
+                        // Only what is known of registrations can be too old.
+                        let is_late = ["ids", "registrations"].iter().any(|parent| {
+                            reason.starts_with("Check") && reason.contains(&format!("/{parent}/"))
+                        });
                         assert!(is_late, "{command:?}: {reason}");
-                        return self.take_over();
+                        let brokers = self.world.registered();
+                        self.carry_out(&Command::BrokersChanged(brokers));
+                        continue;
                     }
                 };
                 self.world.controller.commit(&plan, zxid);
@@ -112,6 +116,18 @@ impl Run {
                 let earlier = before.topic_by_id(topic.id).and_then(|(_, topic)| topic.partition(index));
                 let all = || state.replicas.iter().copied().collect();
                 let holders = self.holders.entry((topic.id, index)).or_insert_with(all);
+                let is_new =
+                    |member: &&BrokerId| !earlier.is_some_and(|earlier| earlier.isr.contains(member));
+                let leads_anew = earlier.is_none_or(|earlier| earlier.leader_epoch != state.leader_epoch);
+                let counted_on = state.isr.iter().filter(is_new);
+                for member in counted_on.chain(state.leader.iter().filter(|_| leads_anew)) {
+                    let known = image.brokers.get(member).map(|broker| broker.broker_epoch);
+                    let truly = registered.get(member).map(|broker| broker.broker_epoch);
+                    assert!(
+                        truly.is_some() && truly == known,
+                        "{member} is registered as the controller knows it"
+                    );
+                }
                 let Some(earlier) = earlier else { continue };
                 assert!(state.leader_epoch >= earlier.leader_epoch);
                 assert!(state.leader == earlier.leader || state.leader_epoch > earlier.leader_epoch);
