@@ -265,7 +265,7 @@ impl Loader<'_> {
         }
         let mut epochs = epochs.clone();
         epochs.truncate_end(log_end);
-        let mut replay = self.start_replay(&inventory.snapshots, log_start, log_end, None).await?;
+        let mut replay = self.start_replay(inventory, log_start, log_end, None).await?;
         self.replay_segments(&mut replay, &segments).await?;
         Ok(Some(Loaded {
             log_start,
@@ -293,8 +293,7 @@ impl Loader<'_> {
         }
         let collected = epochs.is_none().then(EpochCache::default);
         let snapshot_limit = self.plan.recovery_point;
-        let mut replay =
-            self.start_replay(&inventory.snapshots, log_start, snapshot_limit, collected).await?;
+        let mut replay = self.start_replay(inventory, log_start, snapshot_limit, collected).await?;
         self.replay_segments(&mut replay, &segments).await?;
 
         let mut expected = None;
@@ -321,7 +320,7 @@ impl Loader<'_> {
         let log_end = segments.last().expect("one was checked at least").end_offset();
         if replay.from > log_end {
             // The log ends before the snapshot: below the recovery point there is damage.
-            replay = self.start_replay(&inventory.snapshots, log_start, log_end, replay.epochs).await?;
+            replay = self.start_replay(inventory, log_start, log_end, replay.epochs).await?;
             self.replay_segments(&mut replay, &segments).await?;
         }
         self.finish_recovery(segments, epochs, replay, log_start, &inventory.snapshots).await
@@ -476,15 +475,19 @@ impl Loader<'_> {
         Ok(())
     }
 
-    /// Begins with the newest snapshot that is whole and not past `limit`, or with nothing at the log's start.
+    /// Begins with the newest snapshot that is whole, not past `limit` and not older than the oldest segment, or with
+    /// nothing at the log's start.
     async fn start_replay(
         &self,
-        snapshots: &BTreeSet<Offset>,
+        inventory: &Inventory,
         log_start: Offset,
         limit: Offset,
         epochs: Option<EpochCache>,
     ) -> Result<Replay, LogError> {
-        for offset in snapshots.range(..=limit).rev() {
+        // What a snapshot from before the first segment says may have been overtaken by batches that are gone.
+        let first = inventory.segments.keys().next().copied().unwrap_or(log_start);
+        let trusted = inventory.snapshots.range(first..).rev().filter(|offset| **offset <= limit);
+        for offset in trusted {
             let path = self.directory.join(names::file_name(*offset, names::SNAPSHOT_SUFFIX));
             let Some(bytes) = checkpoint::read(self.files, &path).await? else { continue };
             match producer_snapshot::decode(&bytes, self.now) {

@@ -85,8 +85,16 @@ impl History {
         }
     }
 
-    fn see(&mut self, judge: &mut Judge, partition: &mut Partition, offset: i64, record: RecordId) {
-        i06::on_seen(judge, partition, offset, record);
+    fn see(
+        &mut self,
+        judge: &mut Judge,
+        partition: &mut Partition,
+        (offset, record): (i64, RecordId),
+        is_lost: bool,
+    ) {
+        if !is_lost {
+            i06::on_seen(judge, partition, offset, record);
+        }
         if let Some(before) = self.seen.insert(record, offset)
             && before != offset
         {
@@ -255,13 +263,16 @@ impl State {
             return;
         }
         i01::on_confirmed(judge, partition, base, i64::from(batch.count));
-        i06::on_confirmed(judge, contract, partition, &batch, base);
+        let records = (0..batch.count).map(|index| {
+            let record = RecordId { client: id.client, counter: id.first + u64::from(index) };
+            (base + i64::from(index), record)
+        });
+        let is_lost = i06::on_confirmed(judge, contract, partition, (&batch, records.clone()), base);
         if i26::on_confirmed(judge, partition, &batch, base) {
             in_order(judge, partition.topic_id, base);
         }
-        for index in 0..batch.count {
-            let record = RecordId { client: id.client, counter: id.first + u64::from(index) };
-            history.see(judge, partition, base + i64::from(index), record);
+        for seen in records {
+            history.see(judge, partition, seen, is_lost);
         }
     }
 
@@ -319,7 +330,7 @@ impl State {
         }
         let partition = &mut lineage.log;
         for batch in batches {
-            i06::on_read(judge, partition, batch);
+            let is_lost = i06::on_read(judge, partition, batch);
             i18::on_read(judge, partition, batch, high_watermark);
             statistics.records_read += batch.records.len() as u64;
             for (offset, record) in &batch.records {
@@ -329,7 +340,7 @@ impl State {
                         .violated(Invariant::I06, format!("{record} is read at {offset}, nobody sent it")),
                 }
                 i06::on_read_record(judge, partition, *offset, *record);
-                history.see(judge, partition, *offset, *record);
+                history.see(judge, partition, (*offset, *record), is_lost);
             }
         }
         if purpose == Purpose::Tail {

@@ -32,6 +32,21 @@ pub(super) fn on_seen(judge: &mut Judge, partition: &mut Partition, offset: i64,
     }
 }
 
+/// Somebody hears late of a batch that was lost meanwhile, and whose place another one has: its records are those of the
+/// lost one. Gives whether it is so.
+fn is_of_lost(
+    partition: &mut Partition,
+    base: i64,
+    is_it: impl Fn(&GhostBatch) -> bool,
+    records: impl Iterator<Item = (i64, RecordId)>,
+) -> bool {
+    let is_lost = !partition.batch_at(base).is_some_and(&is_it) && partition.lost_at(base, &is_it);
+    if is_lost {
+        partition.lost_values.extend(records);
+    }
+    is_lost
+}
+
 /// A reader saw a record that somebody has seen before: it is the same for both (I68).
 pub(super) fn on_read_record(judge: &mut Judge, partition: &Partition, offset: i64, record: RecordId) {
     if let Some(known) = partition.values.get(&offset) {
@@ -42,16 +57,16 @@ pub(super) fn on_read_record(judge: &mut Judge, partition: &Partition, offset: i
     }
 }
 
-/// The batch that a producer sent is the batch at the offset that it was told.
+/// The batch that a producer sent is the batch at the offset that it was told. Gives whether it was lost meanwhile.
 pub(super) fn on_confirmed(
     judge: &mut Judge,
     contract: &Contract,
-    partition: &Partition,
-    sent: &SentBatch,
+    partition: &mut Partition,
+    (sent, records): (&SentBatch, impl Iterator<Item = (i64, RecordId)>),
     base: i64,
-) {
+) -> bool {
     if !contract.stored_as_sent {
-        return;
+        return false;
     }
     let is_it = |batch: &GhostBatch| batch.crc == sent.crc;
     // That no batch is there at all is a matter of I01.
@@ -61,10 +76,11 @@ pub(super) fn on_confirmed(
             format!("sent was a batch with checksum {:#x}, at {base} is {:#x}", sent.crc, batch.crc)
         });
     }
+    is_of_lost(partition, base, is_it, records)
 }
 
-/// A consumer got a batch: it is the one that was appended there.
-pub(super) fn on_read(judge: &mut Judge, partition: &Partition, read: &ReadBatch) {
+/// A consumer got a batch: it is the one that was appended there. Gives whether it was lost meanwhile.
+pub(super) fn on_read(judge: &mut Judge, partition: &mut Partition, read: &ReadBatch) -> bool {
     let is_it = |batch: &GhostBatch| {
         (batch.next, batch.epoch, batch.crc) == (read.next_offset, read.leader_epoch, read.crc)
     };
@@ -77,6 +93,7 @@ pub(super) fn on_read(judge: &mut Judge, partition: &Partition, read: &ReadBatch
             read.next_offset, read.leader_epoch, read.crc
         )
     });
+    is_of_lost(partition, base, is_it, read.records.iter().copied())
 }
 
 /// A consumer got bytes that are no batch: only a damaged disk may do that.
@@ -156,7 +173,8 @@ mod tests {
     #[test]
     fn an_answer_sent_before_a_power_failure_tells_what_was() {
         let run = two_batches();
-        let before = run.batch_to_read(2);
+        let mut before = run.batch_to_read(2);
+        before.records[0].1.counter = 0;
         run.stop(Stop::PowerLost);
         run.cut_disk(2);
         run.start();
@@ -166,6 +184,14 @@ mod tests {
         run.high_watermark(2, 3);
         run.deliver(1, Purpose::Again, 2, vec![before]);
         run.assert_legal(&[Invariant::I06]);
+        // What has its place now is seen as what it is.
+        let now = run.batch_to_read(2);
+        run.deliver(2, Purpose::Again, 2, vec![now.clone()]);
+        run.assert_legal(&[Invariant::I06]);
+        let mut other = now;
+        other.records[0].1.counter = 1;
+        run.deliver(2, Purpose::Again, 2, vec![other]);
+        run.assert_violated(Invariant::I06);
     }
 
     #[test]

@@ -93,6 +93,28 @@ mod tests {
     }
 
     #[test]
+    fn who_is_killed_after_the_marker_was_written_has_stopped() {
+        for (asked, marker, legal) in [(true, true, true), (false, true, false), (true, false, false)] {
+            let run = Run::new();
+            run.open_new();
+            run.append(0, 4);
+            if asked {
+                run.oracle.node_asked_to_stop(0);
+            }
+            if marker {
+                run.disk.write("/data/.kafka_cleanshutdown", *b"{}");
+            }
+            run.stop(Stop::Killed);
+            run.start();
+            run.open(true, 4, 4);
+            match legal {
+                true => run.assert_legal(&[Invariant::I20]),
+                false => run.assert_violated(Invariant::I20),
+            }
+        }
+    }
+
+    #[test]
     fn a_crash_after_the_log_was_loaded_does_not_either() {
         let run = stopped(Stop::Controlled);
         run.start();

@@ -23,6 +23,7 @@ use std::{collections::BTreeMap, path::Path, sync::Arc};
 const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
 /// Where a log keeps its epoch cache.
 const EPOCHS: &str = "leader-epoch-checkpoint";
+const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
 /// The file that says where each log of a directory starts.
 const LOG_STARTS: &str = "log-start-offset-checkpoint";
 
@@ -113,6 +114,9 @@ impl State {
         self.statistics.starts += 1;
         let State { contract, disks, judge, nodes, partitions, .. } = self;
         let machine = nodes.entry(node).or_default();
+        // It was asked to stop, and killed between its last word, the marker, and its end: it stopped all the same.
+        let marker = contract.log_directory.join(CLEAN_SHUTDOWN);
+        machine.stopped_cleanly |= machine.asked_to_stop && disks.read(node, &marker).is_some();
         (machine.alive, machine.paused, machine.asked_to_stop) = (true, false, false);
         machine.starts += 1;
         let after_clean_stop = machine.stopped_cleanly;

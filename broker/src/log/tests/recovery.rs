@@ -230,6 +230,37 @@ fn the_producer_table_is_the_one_that_the_log_gives() {
     }
 }
 
+/// A power failure took the newer ones, and what was appended after the one that is left was deleted before.
+#[test]
+fn a_snapshot_from_before_the_first_segment_is_not_trusted() {
+    let fixture = Fixture::with_segments(400);
+    let log = fixture.open_new();
+    for round in 0..10 {
+        let producers = if round < 5 { 0..3 } else { 1..3 };
+        for producer in producers {
+            append(&log, idempotent(producer, 0, round, &["v"])).expect("in order");
+        }
+    }
+    let end = flush(&log);
+    close(&log);
+    let table = block_on(log.producers_summary());
+    let offset = |name: &String| name.split('.').next().and_then(|digits| digits.parse::<i64>().ok());
+    let names = fixture.world.names(&fixture.directory());
+    let oldest = names.iter().find(|name| name.ends_with(names::SNAPSHOT_SUFFIX)).expect("some are there");
+    assert!(offset(oldest) < Some(12), "producer 0 goes on after it");
+    for name in names.iter().filter(|name| *name != oldest) {
+        match name.ends_with(names::SNAPSHOT_SUFFIX) {
+            true => fixture.world.put(&fixture.path(name), b"\0\x01garbage"),
+            false if offset(name).is_some_and(|base| base < 15) => fixture.world.delete(&fixture.path(name)),
+            false => {}
+        }
+    }
+    let log = fixture.open(unclean(end));
+    assert!(log.log_start_offset() >= Offset(15), "the batches of producer 0 are gone");
+    let others: Vec<_> = table.into_iter().filter(|known| known.producer_id.0 != 0).collect();
+    assert_eq!(block_on(log.producers_summary()), others, "I27");
+}
+
 #[test]
 fn a_snapshot_past_the_recovery_point_is_not_trusted() {
     let fixture = Fixture::with_segments(400);
