@@ -325,11 +325,7 @@ impl Work<'_> {
                 self.office.polls.dial_silent(self.shared, &self.office);
                 return Ok(());
             }
-            Task::Brokers => {
-                let (brokers, watch) = reader.brokers().await?;
-                self.watches.brokers = watch;
-                Command::BrokersChanged(brokers)
-            }
+            Task::Brokers => self.read_brokers().await?,
             Task::Topics => {
                 let (names, watch) = reader.topic_names().await?;
                 self.watches.topics = watch;
@@ -393,10 +389,14 @@ impl Work<'_> {
     }
 
     async fn do_own(&mut self, command: &Command) -> Result<(), Doubt> {
-        if let Err(error) = self.carry_out(command).await? {
-            tracing::error!(%error, ?command, "the controller cannot do what it has to");
-        }
+        tell_refusal(command, self.carry_out(command).await?);
         Ok(())
+    }
+
+    async fn read_brokers(&mut self) -> Result<Command, Doubt> {
+        let (brokers, watch) = Reader::new(self.shared, self.client, self.term).brokers().await?;
+        self.watches.brokers = watch;
+        Ok(Command::BrokersChanged(brokers))
     }
 
     /// Carries a command out. Where it counts on a broker whose registration has ended meanwhile, that is dealt with first.
@@ -410,12 +410,11 @@ impl Work<'_> {
                 }
                 done => return done,
             }
-            let (brokers, watch) = Reader::new(self.shared, self.client, self.term).brokers().await?;
-            self.watches.brokers = watch;
-            match self.try_out(&Command::BrokersChanged(brokers)).await {
+            let changed = self.read_brokers().await?;
+            match self.try_out(&changed).await {
                 // They changed again: they are read again.
                 Err(Doubt::Registrations(_)) => {}
-                done => drop(done?),
+                done => tell_refusal(&changed, done?),
             }
         }
     }
@@ -466,5 +465,12 @@ impl Work<'_> {
                 Err(Doubt::Write(error))
             }
         }
+    }
+}
+
+/// The controller's own commands have nobody else who would hear of a refusal.
+fn tell_refusal(command: &Command, answer: Answer) {
+    if let Err(error) = answer {
+        tracing::error!(%error, ?command, "the controller cannot do what it has to");
     }
 }

@@ -65,9 +65,9 @@ impl Run {
                     Ok(zxid) => zxid,
                     Err(reason) => {
                         // Only what is known of registrations can be too old.
-                        let is_late = ["ids", "registrations"].iter().any(|parent| {
-                            reason.starts_with("Check") && reason.contains(&format!("/{parent}/"))
-                        });
+                        let is_late = [layout::BROKER_IDS, layout::REGISTRATIONS]
+                            .iter()
+                            .any(|parent| reason.starts_with(&format!("Check {{ path: \"{parent}/")));
                         assert!(is_late, "{command:?}: {reason}");
                         let brokers = self.world.registered();
                         self.carry_out(&Command::BrokersChanged(brokers));
