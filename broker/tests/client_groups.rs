@@ -269,6 +269,49 @@ fn a_static_member_keeps_its_partitions_over_a_restart() {
     });
 }
 
+/// The last of so many static members is to give something up to one more, dies before it does, and comes back.
+fn dies_with_what_it_was_to_give_up(before: usize) {
+    with_topic(async |runtime, broker| {
+        let member = |place: usize| {
+            let name = Some(format!("member-{place}"));
+            let config =
+                ConsumerConfig { group_instance_id: name, session_timeout_ms: 2000, ..cooperative(&broker) };
+            consumer(&runtime, config)
+        };
+        let mut members: Vec<Consumer> = Vec::new();
+        for place in 0..before {
+            members.push(member(place));
+            let mut all: Vec<&mut Consumer> = members.iter_mut().collect();
+            poll_until(&mut all, |consumers, _| shared(consumers, &vec![4 / (place + 1); place + 1])).await;
+        }
+        let dying = members.pop().expect("one at least");
+        let generation = |consumer: &Consumer| consumer.group_membership().map(|(_, generation)| generation);
+        let last = generation(&dying);
+        members.push(member(before));
+        let mut others: Vec<&mut Consumer> = members.iter_mut().collect();
+        poll_until(&mut others, |consumers, _| {
+            let newest = generation(&dying);
+            newest > last && consumers.iter().all(|consumer| generation(consumer) == newest)
+        })
+        .await;
+        drop(dying);
+        members.push(member(before - 1));
+        let sizes: &[usize] = if before == 1 { &[2, 2] } else { &[1, 1, 2] };
+        let mut all: Vec<&mut Consumer> = members.iter_mut().collect();
+        poll_until(&mut all, |consumers, _| shared(consumers, sizes)).await;
+    });
+}
+
+#[test]
+fn a_leader_that_comes_back_asks_for_what_it_held_back() {
+    dies_with_what_it_was_to_give_up(1);
+}
+
+#[test]
+fn a_leader_asks_for_what_a_dead_member_did_not_give_up() {
+    dies_with_what_it_was_to_give_up(2);
+}
+
 #[test]
 fn who_does_not_poll_is_out_and_comes_back() {
     with_topic(async |runtime, broker| {

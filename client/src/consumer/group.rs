@@ -6,6 +6,7 @@ use super::{
     assignor::{Assignment, Assignor, MemberSubscription, Members, PartitionCounts},
     membership::{Action, MemberIdentity, MemberRules, Membership},
     offsets::Coordinator,
+    watch::Watch,
 };
 use crate::{ClientError, cluster::Cluster};
 use bytes::Bytes;
@@ -35,16 +36,14 @@ const JOIN_SLACK: Duration = Duration::from_secs(5);
 /// The first version of LeaveGroup in which several members leave.
 const SEVERAL_LEAVE: i16 = 3;
 
-/// The topics of the whole group and how many partitions each had when this member assigned them.
-type Watched = Option<(BTreeSet<Arc<str>>, PartitionCounts)>;
-
 /// What the member's task and the consumer share.
 pub(super) struct Group {
     pub(super) coordinator: Coordinator,
     runtime: Runtime,
     config: Arc<ConsumerConfig>,
     membership: Mutex<Membership>,
-    watched: Mutex<Watched>,
+    /// Where this member leads.
+    watch: Mutex<Option<Watch>>,
     /// Wakes the task.
     wake: Notify,
     /// Wakes the consumer that polls.
@@ -70,7 +69,7 @@ impl Group {
             runtime: runtime.clone(),
             config,
             membership: Mutex::new(Membership::new(rules)),
-            watched: Mutex::default(),
+            watch: Mutex::default(),
             wake: Notify::new(),
             changed: Notify::new(),
         })
@@ -87,8 +86,8 @@ impl Group {
         self.membership.lock().expect("nothing panics while it holds this lock")
     }
 
-    fn watched(&self) -> MutexGuard<'_, Watched> {
-        self.watched.lock().expect("nothing panics while it holds this lock")
+    fn watch(&self) -> MutexGuard<'_, Option<Watch>> {
+        self.watch.lock().expect("nothing panics while it holds this lock")
     }
 
     /// Changes the membership and lets the task look at it.
@@ -154,7 +153,8 @@ async fn run(group: Arc<Group>) {
 impl Group {
     async fn wait(&self, due: Option<Monotonic>) {
         let version = self.cluster().metadata().version;
-        self.look_at_topics();
+        let look_at = self.look_at_topics();
+        let due = due.into_iter().chain(look_at).min();
         let slept = async {
             match due {
                 Some(due) => self.runtime.sleep_until(due).await,
@@ -172,11 +172,12 @@ impl Group {
         }
     }
 
-    /// Whoever assigned the partitions sees to it that new ones are assigned too.
-    fn look_at_topics(&self) {
-        let watched = self.watched();
-        let Some((topics, counts)) = &*watched else { return };
-        if self.counts(topics) != *counts {
+    /// Whoever assigned the partitions sees to it that all are assigned, and new ones too. Gives when to look again.
+    fn look_at_topics(&self) -> Option<Monotonic> {
+        let watch = self.watch();
+        let watch = watch.as_ref()?;
+        let now = self.runtime.now();
+        if watch.is_outdated(&self.counts(watch.topics()), now) {
             let mut membership = self.membership();
             if membership.is_stable() {
                 membership.rejoin();
@@ -184,6 +185,7 @@ impl Group {
                 self.wake.notify_one();
             }
         }
+        watch.look_at(now)
     }
 
     fn counts(&self, topics: &BTreeSet<Arc<str>>) -> PartitionCounts {
@@ -194,6 +196,7 @@ impl Group {
                 let known = metadata.topic(topic)?;
                 Some((topic.clone(), i32::try_from(known.partitions.len()).ok()?))
             })
+            .filter(|(_, partitions)| *partitions > 0)
             .collect()
     }
 
@@ -280,7 +283,11 @@ impl Group {
         if code.is_error() {
             return Err(Obstacle::Refused(code, joined.member_id));
         }
-        parts_of(&synced.assignment)
+        let assignment = read_assignment(&synced.assignment)?;
+        if joined.leader == joined.member_id && joined.skip_assignment {
+            self.lead_again(&joined, &assignment.user_data.unwrap_or_default()).await?;
+        }
+        Ok(from_topics(&assignment.assigned_partitions))
     }
 
     fn join_request(&self) -> Result<JoinGroupRequest, Obstacle> {
@@ -311,10 +318,10 @@ impl Group {
         })
     }
 
-    /// What every member gets, where this one leads.
+    /// What every member gets, where this one leads and is to say so.
     async fn assign(&self, joined: &JoinGroupResponse) -> Result<Vec<SyncGroupRequestAssignment>, Obstacle> {
-        if joined.leader != joined.member_id {
-            *self.watched() = None;
+        *self.watch() = None;
+        if joined.leader != joined.member_id || joined.skip_assignment {
             return Ok(Vec::new());
         }
         let name = joined.protocol_name.as_deref().unwrap_or_default();
@@ -324,15 +331,24 @@ impl Group {
             return Err(Obstacle::Refused(ErrorCode::INCONSISTENT_GROUP_PROTOCOL, joined.member_id.clone()));
         };
         let members = members_of(joined)?;
-        let topics: BTreeSet<Arc<str>> =
-            members.values().flat_map(|member| member.topics.iter().cloned()).collect();
+        let topics = topics_of(&members);
         self.learn(&topics).await;
         let counts = self.counts(&topics);
-        *self.watched() = Some((topics, counts.clone()));
-        if joined.skip_assignment {
-            return Ok(Vec::new());
-        }
-        encode(&share(&**assignor, &members, &counts))
+        let assignment = share(&**assignor, &members, &counts);
+        let given_by = self.runtime.now() + Duration::from_millis(self.config.session_timeout_ms);
+        let watch = Watch::assigned(topics, counts, &assignment, given_by);
+        let encoded = encode(&assignment, &joined.member_id, watch.user_data().map_err(garbled)?);
+        *self.watch() = Some(watch);
+        encoded
+    }
+
+    /// Takes up what this member watched when it led under its name before (KIP-814).
+    async fn lead_again(&self, joined: &JoinGroupResponse, user_data: &Bytes) -> Result<(), Obstacle> {
+        let topics = topics_of(&members_of(joined)?);
+        self.learn(&topics).await;
+        let counts = self.counts(&topics);
+        *self.watch() = Some(Watch::inherited(topics, counts, user_data));
+        Ok(())
     }
 
     /// Learns of topics that other members want, as far as there is anything to learn.
@@ -396,12 +412,11 @@ fn from_topics(topics: &[ConsumerProtocolTopicPartitions]) -> BTreeSet<TopicPart
         .collect()
 }
 
-fn parts_of(assignment: &Bytes) -> Result<BTreeSet<TopicPartition>, Obstacle> {
+fn read_assignment(assignment: &Bytes) -> Result<ConsumerProtocolAssignment, Obstacle> {
     if assignment.is_empty() {
-        return Ok(BTreeSet::new());
+        return Ok(ConsumerProtocolAssignment::default());
     }
-    let assignment: ConsumerProtocolAssignment = decode_consumer_protocol(assignment).map_err(garbled)?;
-    Ok(from_topics(&assignment.assigned_partitions))
+    decode_consumer_protocol(assignment).map_err(garbled)
 }
 
 fn members_of(joined: &JoinGroupResponse) -> Result<Members, Obstacle> {
@@ -424,10 +439,20 @@ fn members_of(joined: &JoinGroupResponse) -> Result<Members, Obstacle> {
     Ok(members)
 }
 
-fn encode(assignment: &Assignment) -> Result<Vec<SyncGroupRequestAssignment>, Obstacle> {
+fn topics_of(members: &Members) -> BTreeSet<Arc<str>> {
+    members.values().flat_map(|member| member.topics.iter().cloned()).collect()
+}
+
+/// The leader writes to itself what it gave out.
+fn encode(
+    assignment: &Assignment,
+    leader: &str,
+    user_data: Bytes,
+) -> Result<Vec<SyncGroupRequestAssignment>, Obstacle> {
     let mut encoded = Vec::new();
     for (member_id, parts) in assignment {
-        let message = ConsumerProtocolAssignment { assigned_partitions: by_topic(parts), user_data: None };
+        let user_data = (member_id == leader).then(|| user_data.clone());
+        let message = ConsumerProtocolAssignment { assigned_partitions: by_topic(parts), user_data };
         let assignment = encode_versioned(&message, PROTOCOL_VERSION).map_err(garbled)?;
         encoded.push(SyncGroupRequestAssignment { member_id: member_id.clone(), assignment });
     }

@@ -22,6 +22,7 @@ mod poll;
 mod positions;
 mod record;
 mod requests;
+mod watch;
 
 pub use config::{ConsumerConfig, IsolationLevel, OffsetReset};
 pub use listener::RebalanceListener;
