@@ -11,9 +11,9 @@
 use super::assignor::{Assignment, PartitionCounts};
 use bytes::Bytes;
 use sillon_protocol::{
-    messages::encode_versioned,
+    messages::{decode_versioned, encode_versioned},
     schema,
-    wire::{Decoder, EncodeError, Message},
+    wire::{EncodeError, Message},
 };
 use sillon_runtime::Monotonic;
 use std::{collections::BTreeSet, sync::Arc};
@@ -98,9 +98,9 @@ impl Watch {
 }
 
 fn read(user_data: &Bytes) -> Option<PartitionCounts> {
-    let mut decoder = Decoder::new(user_data);
-    let version = decoder.get_i16().ok().filter(|version| GivenOut::VERSIONS.contains(version))?;
-    let found = GivenOut::decode(version, &mut decoder).ok().filter(|_| decoder.remaining() == 0)?;
+    let found: GivenOut = decode_versioned(user_data).ok()?;
+    // What a leader like this one would not have written is none of its own.
+    encode_versioned(&found, *GivenOut::VERSIONS.end()).ok().filter(|own| own == user_data)?;
     Some(found.topics.iter().map(|topic| (Arc::from(topic.topic.as_str()), topic.partitions)).collect())
 }
 
